@@ -295,7 +295,7 @@ recover() {
 
 run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
-  local grid=() arguments launcher status reason goes_on
+  local grid=() arguments launcher status reason goes_on spares
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
   code=1 requeue_for=''
   if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
@@ -316,6 +316,8 @@ run_and_recover() {
   fi
   rescue_earlier "$@" || return
   place "$per_node" "${use[@]}"
+  spares="${nodes[*]:wanted}"
+  say "starting $((per_node * ${#use[@]})) ranks, $per_node on each of ${use[*]}${spares:+. Spares: $spares}"
   reached=$(newest_step)
   arguments=("$@")
   case $(said recovery) in '' | 0) ;; *) continue_with "$@" ;; esac

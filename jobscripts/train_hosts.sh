@@ -27,13 +27,27 @@ if [ $# -lt 3 ] || ! [ "$2" -ge 1 ] 2> /dev/null; then
 fi
 . "${BASH_SOURCE[0]%/*}/recover.sh" || exit 1
 # A file may name a host once for each of its cores.
-if [ -f "$1" ]; then nodes=($(awk 'NF && !seen[$1]++ { print $1 }' "$1")); else nodes=(${1//,/ }); fi
-per_node=$2
-shift 2
+each_once='{ sub(/#.*/, "") } NF && !seen[$1]++ { print $1 }'
+if [[ $1 == */* || -e $1 ]]; then
+  if [ -d "$1" ] || ! [ -r "$1" ]; then
+    say "there is no file $1 that this process can read. Name a file with one host per line, or a list such as n1,n2"
+    exit 2
+  fi
+  mapfile -t nodes < <(awk "$each_once" "$1")
+else
+  mapfile -t nodes < <(tr , '\n' <<< "$1" | awk "$each_once")
+fi
+for node in "${nodes[@]}"; do
+  [[ ! $node =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || continue
+  say "'$node' is not the name of a host. The hosts were read from $1"
+  exit 2
+done
 if [ ${#nodes[@]} -eq 0 ]; then
-  say "the list of hosts is empty"
+  say "the list of hosts is empty${1:+: $1 names none}"
   exit 2
 fi
+per_node=$2
+shift 2
 case " $* " in
   *' --restart'[\ =]* | *' --overwrite '*) ;;
   *) set -- "$@" --restart latest --or-start ;;

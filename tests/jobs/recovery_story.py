@@ -92,7 +92,9 @@ class Story:
     environment: dict = field(default_factory=dict)
     arguments: str = "deck.toml --run-dir run"
     asked: dict = field(default_factory=dict)  # by number of the start: a text that its arguments have, or with one "-" before it have not
-    hosts: bool = True         # the same with train_hosts.sh
+    scripts: str = "both"      # or "slurm" for train.sbatch alone, or "hosts" for train_hosts.sh alone
+    listed: str = ""           # the hosts as train_hosts.sh gets them, where they are not `nodes`
+    limit: int = 60            # seconds in which the script must end
     before: str = ""           # what an earlier job left in the run directory
     keeps: bool = False        # the copies in memory stay
 
@@ -129,13 +131,13 @@ def run(story, hosts, bin_folder, number):
             script = shutil.copy(script, at / "slurm_script")
         if hosts:
             variables["TRIREME_LAUNCH"] = story.environment.get("TRIREME_LAUNCH", "mpiexec -hosts {hosts} -n {ranks}")
-            command = f"{SCRIPTS}/train_hosts.sh {story.nodes} 1"
+            command = f"{SCRIPTS}/train_hosts.sh {story.listed or story.nodes} 1"
         else:
             variables |= {"SLURM_JOB_ID": f"{os.getpid()}{number}", "SLURM_JOB_NODELIST": story.nodes, "SLURM_NTASKS": str(nodes), "SLURM_NTASKS_PER_NODE": "1"}
             (memory / variables["SLURM_JOB_ID"]).mkdir(parents=True)
             command = f"bash {script}"
         done = subprocess.run(["bash", "-c", f"export SCRIPT=$$; exec {command} {story.arguments}"], cwd=at, env=variables, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=story.limit)
         text, code, calls = done.stdout, story.code, list(story.calls)
         if hosts and "requeue" in calls:
             code = 75

@@ -24,7 +24,8 @@ def main():
         write_stand_ins(name)
         jobs = {rule.__doc__: rule for rule in RULES}
         for i, story in enumerate(STORIES):
-            for hosts in (False,) if not story.hosts else (False, True) if full or pattern else (i % 2 == 1,):
+            both = (False, True) if full or pattern else (i % 2 == 1,)
+            for hosts in {"slurm": (False,), "hosts": (True,), "both": both}[story.scripts]:
                 jobs[story.name + (", without Slurm" if hosts else "")] = lambda s=story, h=hosts, i=i: run(s, h, name, i)
         jobs = {title: job for title, job in jobs.items() if re.search(pattern, title)}
         begin = time.monotonic()
