@@ -19,6 +19,7 @@
 #   end_processes PID   kills these ranks
 #   may_continue        fails if the job is being ended
 #   limit_time          sets the array `limit` to the options of `train` that limit its time
+# The script may put the nodes that answer into `answers` (recover_rules.sh). Otherwise, all nodes are taken to answer at first.
 
 # Number of failures in a row without a step of progress after which the run is still started again. With 0, a failed run is
 # never started again.
@@ -26,7 +27,7 @@
 # Number of nodes of the allocation that wait until another node fails.
 : "${TRIREME_SPARES:=0}"
 # Limits in seconds, by this node's monotonic clock: time without a heartbeat of the run, time for a node to answer, for a
-# launcher to end, for `trireme rescue`, and until a recovered start trains.
+# launcher to end, for `trireme rescue`, and until a recovered start trains. A first start has four times as long.
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
@@ -94,7 +95,8 @@ continue_with() {
 
 # Checks the current start once. Sets `trains` when it trains, and `hung` to the reason if it must be ended.
 watch() {
-  local now lock
+  local now lock limit=$TRIREME_START_LIMIT
+  [ -n "$died" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
   lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
   now=$(uptime)
   # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.
@@ -109,8 +111,8 @@ watch() {
     if is_this_start; then
       trains=yes seen_at=$now
       [ -z "$died" ] || record $((now - failed_at))
-    elif [ -n "$died" ] && [ $((now - seen_at)) -ge "$TRIREME_START_LIMIT" ]; then
-      hung="did not train within $TRIREME_START_LIMIT s"
+    elif [ $((now - seen_at)) -ge $limit ]; then
+      hung="did not train within $limit s"
     fi
   elif [ "$lock" != "$seen" ]; then
     seen=$lock seen_at=$now
@@ -295,7 +297,7 @@ recover() {
 
 run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
-  local grid=() arguments launcher status reason goes_on spares
+  local grid=() arguments launcher status reason goes_on node spares=''
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
   code=1 requeue_for=''
   if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
@@ -308,7 +310,14 @@ run_and_recover() {
     code=1
     return
   fi
+  [ ${#answers[@]} -gt 0 ] || for node in "${nodes[@]}"; do answers[$node]=yes; done
   use=("${nodes[@]:0:wanted}")
+  choose_nodes
+  if [ ${#use[@]} -lt $wanted ]; then
+    say "the run needs $wanted nodes, and ${#use[@]} answer. Correct the list, or leave out the nodes that do not answer"
+    code=1
+    return
+  fi
   if ! place "$per_node" "${use[@]}"; then
     say "TRIREME_SPARES needs a TRIREME_LAUNCH that can choose nodes: srun, or a command with {hosts} and {ranks}"
     code=1
@@ -316,8 +325,10 @@ run_and_recover() {
   fi
   rescue_earlier "$@" || return
   place "$per_node" "${use[@]}"
-  spares="${nodes[*]:wanted}"
-  say "starting $((per_node * ${#use[@]})) ranks, $per_node on each of ${use[*]}${spares:+. Spares: $spares}"
+  for node in "${nodes[@]}"; do
+    [[ " ${use[*]} " == *" $node "* ]] || [ -z "${answers[$node]-}" ] || spares+=" $node"
+  done
+  say "starting $((per_node * ${#use[@]})) ranks, $per_node on each of ${use[*]}${spares:+. Spares:$spares}"
   reached=$(newest_step)
   arguments=("$@")
   case $(said recovery) in '' | 0) ;; *) continue_with "$@" ;; esac

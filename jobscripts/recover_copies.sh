@@ -46,10 +46,8 @@ copies_wait() {
 # rescue_earlier ARGUMENT...: before the first start, makes a checkpoint from the memory copies that an earlier start left. Fails if
 # the run must not be started.
 rescue_earlier() {
-  local node
   [ -e "$run/memory_copies.json" ] || return 0
   [[ " $* " != *' --overwrite '* ]] || [ "$(said job)" = "$job" ] || return 0
-  for node in "${nodes[@]}"; do answers[$node]=yes; done
   rescue 3
   if [ -n "$signalled" ]; then
     code=75

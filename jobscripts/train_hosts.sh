@@ -83,12 +83,33 @@ on_nodes() { # SCRIPT NODE...
   for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
   return $bad
 }
+# Asks all hosts, because mpiexec would wait without a limit for one that does not answer. Fills `answers`. Says why hosts do not answer.
+ask_hosts() {
+  local node i pids=() words
+  words=$(mktemp -d 2> /dev/null)
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    [ $i -lt 64 ] || within $((TRIREME_ASK_LIMIT + 5)) "${pids[i - 64]}" # at most 64 at a time
+    if [ -n "$words" ]; then on_nodes : "${nodes[i]}" > "$words/$i" 2>&1 & else on_nodes : "${nodes[i]}" & fi
+    pids[i]=$!
+  done
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    node=${nodes[i]}
+    if within $((TRIREME_ASK_LIMIT + 5)) "${pids[i]}"; then
+      answers[$node]=yes
+    else
+      say "no answer from $node within $TRIREME_ASK_LIMIT s to: $TRIREME_SSH $node bash -s. $(tail -n 1 "$words/$i" 2> /dev/null)"
+    fi
+  done
+  [ -z "$words" ] || rm -rf "$words"
+}
 ask_to_stop() { kill -TERM "$1"; }
 end_processes() { kill -KILL "$1"; } # when mpiexec is gone, its proxies on the hosts end the ranks
 may_continue() { :; }
 limit_time() { limit=(); }
 
 code=75 requeue_for=
+memory= mark=
+[ -n "$signalled" ] || ask_hosts
 [ -n "$signalled" ] || run_and_recover "$@"
 if [ -n "$requeue_for" ]; then
   say "$requeue_for. To continue, start the script again"
