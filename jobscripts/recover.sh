@@ -31,7 +31,7 @@
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
-# Defines verdict, choose_nodes, place, first_death and expand.
+# Defines verdict, choose_nodes, changes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
 # Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering and end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
@@ -177,10 +177,10 @@ launch() {
 }
 
 # fit_grid ARGUMENT...: chooses a grid for fewer nodes than the run began on. If TRIREME_MACHINE names a machine file, this is
-# the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck. If no grid fits all nodes in
-# `use`, removes nodes from `use`. Fails if no grid fits a single node, or after a signal.
+# the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck, and `grid_text` to a description with
+# the reason. If no grid fits all nodes in `use`, removes nodes from `use`. Fails if no grid fits a single node, or after a signal.
 fit_grid() {
-  local n ranks deck=() words row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
+  local n ranks deck=() words why row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
   while [ $# -gt 0 ]; do
     case $1 in
       --restart | --run-dir | --time-limit | --progress) shift ;;
@@ -190,8 +190,9 @@ fit_grid() {
     shift
   done
   for ((n = ${#use[@]}; n > 0; --n)); do
-    ranks=$((n * per_node)) grid=()
+    ranks=$((n * per_node)) grid=() why="TRIREME_MACHINE names no machine file"
     if [ -n "${TRIREME_MACHINE-}" ]; then
+      why="\`trireme plan --search\` finds no grid for $ranks ranks with $TRIREME_MACHINE"
       heed 120 0 "$TRIREME" plan "${deck[@]}" --search --machine "$TRIREME_MACHINE" --ranks $ranks
       grid=($(printf %s "$words" | sed -nE "$row"))
       [ ${#grid[@]} -eq 0 ] || break
@@ -199,6 +200,9 @@ fit_grid() {
     heed 120 0 "$TRIREME" check "${deck[@]}" --ranks $ranks && break
     [ -z "$signalled" ] || return
   done
+  grid_text="The grid is that of the deck, because $why"
+  [ ${#grid[@]} -eq 0 ] || grid_text="The grid is ${grid[*]}, the fastest for $ranks ranks with $TRIREME_MACHINE"
+  [ $n -eq ${#use[@]} ] || grid_text="No grid fits more nodes. $grid_text"
   use=("${use[@]:0:n}")
   [ $n -gt 0 ] && [ -z "$signalled" ]
 }
@@ -215,7 +219,7 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest holder='' rest why='' try
+  local verdict=$1 node gone=() newest holder='' rest why='' try grid_text=''
   shift
   read -r rest holder rest 2> /dev/null < "$run/lock"
   if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
@@ -290,9 +294,12 @@ recover() {
     [ ${#gone[@]} -eq 0 ] && [ ${#use[@]} -gt 0 ] || requeue_for="$died"
     return 1
   fi
-  [ ${#use[@]} -lt "$wanted" ] || grid=()
-  say "recovery $TRIREME_RECOVERY: continuing after step $continued with $((per_node * ${#use[@]})) ranks on ${use[*]}" \
-    "${grid[*]:+(${grid[*]})}"
+  if [ ${#use[@]} -ge "$wanted" ]; then
+    [ ${#before[@]} -ge "$wanted" ] || grid_text="The grid is that of the deck again"
+    grid=()
+  fi
+  say "recovery $TRIREME_RECOVERY: continuing after step $continued with $((per_node * ${#use[@]})) ranks on" \
+    "${use[*]}$(changes "${before[*]}" "${use[*]}")${grid_text:+. $grid_text}"
 }
 
 run_and_recover() {
