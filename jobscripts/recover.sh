@@ -33,9 +33,10 @@
 
 # Defines verdict, choose_nodes, changes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
-# Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering and end_launcher.
+# Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
+# end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
-# Defines rescue, copies_wait, rescue_earlier and end_run.
+# Defines rescue, copies_wait, rescue_earlier, taken_over and end_run.
 . "${BASH_SOURCE[0]%/*}/recover_copies.sh" || exit 1
 
 ### State of the run directory ###
@@ -93,7 +94,8 @@ continue_with() {
 
 ### Actions ###
 
-# Checks the current start once. Sets `trains` when it trains, and `hung` to the reason if it must be ended.
+# Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it keeps memory copies,
+# and `hung` to the reason if it must be ended.
 watch() {
   local now lock limit=$TRIREME_START_LIMIT
   [ -n "$died" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
@@ -107,12 +109,16 @@ watch() {
     [ -n "$died_at" ] || died_at=$now
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   fi
+  [ -z "$signalled" ] || [ -n "$signalled_at" ] || signalled_at=$now
+  if [ -n "$trains" ] && [ -e "$run/memory_copies.json" ]; then copied=$(< "$run/memory_copies.json"); fi
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes seen_at=$now
       [ -z "$died" ] || record $((now - failed_at))
     elif [ $((now - seen_at)) -ge $limit ]; then
       hung="did not train within $limit s"
+    elif [ -n "$signalled_at" ] && [ $((now - signalled_at)) -ge $((2 * TRIREME_END_LIMIT)) ]; then # it has nothing to save
+      hung="did not end within $((2 * TRIREME_END_LIMIT)) s after a signal"
     fi
   elif [ "$lock" != "$seen" ]; then
     seen=$lock seen_at=$now
@@ -131,7 +137,7 @@ note_deaths() {
 # launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or
 # empty) and `death` (the output of first_death).
 launch() {
-  local out err filters=() pid again='' trains='' seen='' seen_at looked_at died_at='' stuck='' deaths name=${launcher[0]-} i
+  local out err filters=() pid again='' trains='' seen='' seen_at looked_at signalled_at='' died_at='' stuck='' deaths name=${launcher[0]-} i
   deaths=$(mktemp -d) || deaths=/nowhere
   # srun reports dead processes on stderr, and MPICH's mpiexec on stdout.
   exec {err}> >(note_deaths "$deaths/err" >&2)
@@ -149,10 +155,9 @@ launch() {
   pid=$!
   exec {out}>&- {err}>&-
   while runs $pid && [ -z "$stuck" ]; do
-    if [ -z "$signalled" ]; then
-      watch
-      [ -z "$hung" ] || end_launcher $pid
-    elif [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
+    watch
+    [ -z "$hung" ] || end_launcher $pid
+    if [ -n "$signalled" ] && [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
       [ ${#launcher[@]} -gt 0 ] || kill -TERM $pid 2> /dev/null
       ask_to_stop $pid 2> /dev/null &
       again=$!
@@ -219,14 +224,9 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest holder='' rest why='' try grid_text=''
+  local verdict=$1 node gone=() newest why='' try grid_text=''
   shift
-  read -r rest holder rest 2> /dev/null < "$run/lock"
-  if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
-    say "job $holder has taken over $run, so this job ends"
-    rescued=no
-    return 1
-  fi
+  ! taken_over || return
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
   for try in 1 2 3; do
     ask_nodes
@@ -239,9 +239,12 @@ recover() {
     [ -n "$asking" ] && [ ${#gone[@]} -gt 0 ] || return
   fi
   died=${hung:-${death:-a process died, and the launcher exited with code $code}}
-  [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
+  [ -n "$signalled" ] || [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
   say "the run failed after step ${lost_at:-0}: $died"
-  if [ -z "$asking" ]; then
+  if [ -n "$signalled" ] && ! all_answer; then
+    requeue_for="a signal arrived during the recovery" rescued=no
+    return 1
+  elif [ -z "$asking" ]; then
     say "the run is not continued in this allocation: no node answers"
     requeue_for="$died" rescued=no
     return 1
@@ -304,9 +307,10 @@ recover() {
 
 run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
-  local grid=() arguments launcher status reason goes_on node spares=''
+  local grid=() arguments launcher status reason goes_on node spares='' copied='' told='' holder='' earlier_job
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
-  code=1 requeue_for=''
+  code=1 requeue_for='' earlier_job=$(said job)
+  [[ $earlier_job =~ ^[A-Za-z0-9_][A-Za-z0-9._-]*$ ]] || earlier_job=''
   if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
     say "TRIREME_SPARES=$TRIREME_SPARES and TRIREME_RETRIES=$TRIREME_RETRIES must be whole numbers from 0 on"
     return

@@ -110,7 +110,7 @@ exit 1'
 # Runs a script on this node, like on_nodes.
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
-# Runs `sweep` on all nodes at once and, if that fails, on each node separately. Fills `answers`. Sets `asking` to yes if at least one
+# Runs `sweep` on all nodes at once and, if that fails, on each node separately, unless a signal asked this script to stop. Fills `answers`. Sets `asking` to yes if at least one
 # node could be asked: otherwise, not the nodes have failed, but the command that asks them. This node is asked by itself, too.
 ask_nodes() {
   local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5))
@@ -126,7 +126,7 @@ ask_nodes() {
     if within $limit $!; then
       asking=yes
       for node in "${nodes[@]}"; do answers[$node]=yes; done
-    elif [ ${#nodes[@]} -gt 1 ]; then
+    elif [ ${#nodes[@]} -gt 1 ] && [ -z "$signalled" ]; then
       for ((i = 0; i < ${#nodes[@]}; ++i)); do
         [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
         on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
@@ -148,6 +148,8 @@ answering() {
     [ -z "${answers[$node]-}" ] || echo "$node"
   done
 }
+# Succeeds if all nodes answered.
+all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 
 # end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT. Sets `stuck` if
 # the launcher is not gone even then.

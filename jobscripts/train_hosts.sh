@@ -59,7 +59,10 @@ TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s)
 export TRIREME_JOB=${TRIREME_JOB//[^A-Za-z0-9._-]/_} TRIREME_RECOVERY=0
 job=$TRIREME_JOB start=0
 said() { sed -n "s/^ *\"$1\": \\(.*\\)/\\1/p" "$run/outcome.json" 2> /dev/null | sed 's/,$//; s/^"\(.*\)"$/\1/'; }
-run=$("$TRIREME" train "$@" --print-run-dir) || exit
+heed 300 5 "$TRIREME" train "$@" --print-run-dir
+code=$? run=${words%$'\n'}
+[ -z "$signalled" ] || exit 75
+[ $code -eq 0 ] || exit $code
 
 name=$(hostname) own=''
 for node in "${nodes[@]}"; do

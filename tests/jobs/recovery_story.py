@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,14 +19,20 @@ outcome() { # STATUS STEP [REASON]
     "$1" "$2" "${3-}" "${SLURM_JOB_ID:-$TRIREME_JOB}" "${SLURM_RESTART_COUNT:-0}" "$TRIREME_RECOVERY" > run/outcome.json.new
   mv run/outcome.json.new run/outcome.json
 }
-begins() { outcome running "$1"; touch run/lock; echo step,loss > run/history.csv; row "$1"; /bin/sleep "${2-0}"; } # STEP [SECONDS]
+begins() { rm -rf memory/*/*/f00d; outcome running "$1"; touch run/lock; echo step,loss > run/history.csv; row "$1"; /bin/sleep "${2-0}"; } # STEP [SECONDS]
 row() { echo "$1,0.5" >> run/history.csv; }
 saved() { mkdir -p "run/checkpoints/step-0000000$1"; touch "run/checkpoints/step-0000000$1/manifest.json"; }
 dies() { echo "srun: error: $1: task 1: Killed" >&2; exit 137; }                     # a process on a node that is well
 goes() { for n; do touch "down/$n"; done; echo "srun: error: Node failure on $1" >&2; exit 137; } # nodes fail
-copies() { touch run/memory_copies.json; }                                             # the run keeps memory copies
-finish() { rm -f run/memory_copies.json; outcome done 9; row 9; exit 0; }
+copies() { # [STEP]: the run keeps memory copies, of which that of the step is complete
+  printf '{\n "run": "f00d",\n "start": "s%s"\n}\n' "$TRIREME_RECOVERY" > run/memory_copies.json
+  mkdir -p "$held/f00d/s$TRIREME_RECOVERY/node-0/step-0000000${1-4}"
+  touch "$held/f00d/s$TRIREME_RECOVERY/node-0/step-0000000${1-4}/copy.json"
+}
+finish() { rm -rf run/memory_copies.json "$held"/*; outcome done 9; row 9; exit 0; }
 hangs() { exec /bin/sleep 60; }
+soon() { env -u TRIREME_LAUNCHED bash -c "/bin/sleep 1.5; $1" > /dev/null 2>&1 & } # COMMAND, while the script recovers
+held=memory/trireme-$(id -u)/${SLURM_JOB_ID:-$TRIREME_JOB}
 mkdir -p run
 case $1 in
   train)
@@ -69,7 +76,7 @@ exec on "$1" dash -c "${*:2}" """,
     "scontrol": r"""
 case "$1 $2" in
   "show hostnames") tr , '\n' <<< "$3" ;;
-  "show job") echo "   JobState=$STATE" ;;
+  "show job") [ ! -e cancelled ] || STATE=CANCELLED; echo "   JobState=$STATE" ;;
   requeue*) echo requeue >> calls ;;
 esac""",
     "squeue": '[ -n "$STEP" ] && /bin/sleep 1 && echo "$STEP trireme"',
@@ -111,6 +118,22 @@ def require(holds, text):
         raise AssertionError(text)
 
 
+def require_no_processes(at, text):
+    """No process of a story outlives its script, except on nodes that cannot be reached. Children that wait for half a second may."""
+    end = time.monotonic() + 3
+    while living := [p for p in Path("/proc").glob("[0-9]*") if of_story(p, at)]:
+        names = [(p / "cmdline").read_text().replace("\0", " ") for p in living if of_story(p, at)]
+        require(time.monotonic() < end, f"processes live on: {names}\n{text}")
+        time.sleep(0.1)
+
+
+def of_story(process, at):
+    try:
+        return f"STORY={at}\0".encode() in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
 def run(story, hosts, bin_folder, number):
     with tempfile.TemporaryDirectory(prefix="trireme-recovery-") as name:
         at = Path(name)
@@ -122,7 +145,7 @@ def run(story, hosts, bin_folder, number):
             (at / f"rescue.{k}").write_text(text)
         (at / "calls").touch()
         subprocess.run(["bash", "-c", story.before], cwd=at, check=True)
-        variables = {"PATH": f"{bin_folder}:/usr/bin:/bin", "ALL": story.nodes, "STATE": "RUNNING", "CHECK": "exit 0", "STEP": "", "TRIREME_ASK_LIMIT": "2",
+        variables = {"PATH": f"{bin_folder}:/usr/bin:/bin", "ALL": story.nodes, "STATE": "RUNNING", "CHECK": "exit 0", "STEP": "", "TRIREME_ASK_LIMIT": "2", "STORY": name,
                      "TRIREME_MEMORY_DIR": str(at / "memory"), **story.environment}
         memory = at / f"memory/trireme-{os.getuid()}"
         nodes = len(story.nodes.split(","))
@@ -134,7 +157,6 @@ def run(story, hosts, bin_folder, number):
             command = f"{SCRIPTS}/train_hosts.sh {story.listed or story.nodes} 1"
         else:
             variables |= {"SLURM_JOB_ID": f"{os.getpid()}{number}", "SLURM_JOB_NODELIST": story.nodes, "SLURM_NTASKS": str(nodes), "SLURM_NTASKS_PER_NODE": "1"}
-            (memory / variables["SLURM_JOB_ID"]).mkdir(parents=True)
             command = f"bash {script}"
         done = subprocess.run(["bash", "-c", f"export SCRIPT=$$; exec {command} {story.arguments}"], cwd=at, env=variables, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=story.limit)
@@ -159,6 +181,6 @@ def run(story, hosts, bin_folder, number):
         for k, asked in story.asked.items():
             without = asked[0] == "-" != asked[1]
             require((asked[without:] in arguments[k]) != without, f"start {k} has {arguments[k]}, not {asked}")
-        recovered = any(c.startswith("rescue") for c in made)
-        if not hosts and (recovered or story.keeps):
-            require((memory / variables["SLURM_JOB_ID"]).exists() == story.keeps, f"the copies in memory are {'gone' if story.keeps else 'still there'}:\n{text}")
+        left = sorted(str(f.relative_to(memory)) for f in memory.glob("*"))
+        require(bool(left) == story.keeps, f"in memory are {left}:\n{text}")
+        require_no_processes(at, text)
