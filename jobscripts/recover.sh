@@ -19,7 +19,8 @@
 #   end_processes PID   kills these ranks
 #   may_continue        fails if the job is being ended
 #   limit_time          sets the array `limit` to the options of `train` that limit its time
-# The script may put the nodes that answer into `answers` (recover_rules.sh). Otherwise, all nodes are taken to answer at first.
+#   asked               not empty if the script has put the nodes that answer into `answers` (recover_rules.sh). Otherwise, all nodes
+#                       are taken to answer at first
 
 # Number of failures in a row without a step of progress after which the run is still started again. With 0, a failed run is
 # never started again.
@@ -97,7 +98,7 @@ continue_with() {
 # Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it keeps memory copies,
 # and `hung` to the reason if it must be ended.
 watch() {
-  local now lock limit=$TRIREME_START_LIMIT
+  local now lock copies limit=$TRIREME_START_LIMIT
   [ -n "$died" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
   lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
   now=$(uptime)
@@ -110,7 +111,7 @@ watch() {
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   fi
   [ -z "$signalled" ] || [ -n "$signalled_at" ] || signalled_at=$now
-  if [ -n "$trains" ] && [ -e "$run/memory_copies.json" ]; then copied=$(< "$run/memory_copies.json"); fi
+  if [ -n "$trains" ] && copies=$(cat "$run/memory_copies.json" 2> /dev/null) && ! taken_over; then copied=$copies; fi
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes seen_at=$now
@@ -321,7 +322,7 @@ run_and_recover() {
     code=1
     return
   fi
-  [ ${#answers[@]} -gt 0 ] || for node in "${nodes[@]}"; do answers[$node]=yes; done
+  [ -n "$asked" ] || for node in "${nodes[@]}"; do answers[$node]=yes; done
   use=("${nodes[@]:0:wanted}")
   choose_nodes
   if [ ${#use[@]} -lt $wanted ]; then

@@ -112,6 +112,7 @@ limit_time() { limit=(); }
 
 code=75 requeue_for=
 memory= mark=
+asked=yes
 [ -n "$signalled" ] || ask_hosts
 [ -n "$signalled" ] || run_and_recover "$@"
 if [ -n "$requeue_for" ]; then

@@ -145,7 +145,7 @@ def run(story, hosts, bin_folder, number):
             (at / f"rescue.{k}").write_text(text)
         (at / "calls").touch()
         subprocess.run(["bash", "-c", story.before], cwd=at, check=True)
-        variables = {"PATH": f"{bin_folder}:/usr/bin:/bin", "ALL": story.nodes, "STATE": "RUNNING", "CHECK": "exit 0", "STEP": "", "TRIREME_ASK_LIMIT": "2", "STORY": name,
+        variables = {"PATH": f"{bin_folder}:/usr/bin:/bin", "ALL": story.nodes, "STATE": "RUNNING", "CHECK": "exit 0", "STEP": "", "TRIREME_ASK_LIMIT": "5", "STORY": name,
                      "TRIREME_MEMORY_DIR": str(at / "memory"), **story.environment}
         memory = at / f"memory/trireme-{os.getuid()}"
         nodes = len(story.nodes.split(","))
