@@ -106,7 +106,7 @@ watch() {
   [ $((now - looked_at)) -le 10 ] || seen_at=$now
   looked_at=$now
   # If a rank dies, the other ranks wait for it until the launcher ends them. srun does so only after Slurm's KillWait (30 s).
-  if grep -qsE "$killed" "$deaths"/*; then
+  if grep -aqsE "$killed" "$deaths"/*; then
     [ -n "$died_at" ] || died_at=$now
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   fi
@@ -132,7 +132,7 @@ watch() {
 # Continues to copy if the file cannot be written, because ranks end when nobody reads their output.
 note_deaths() {
   trap '' TERM INT HUP USR1
-  exec tee -p >(exec grep --line-buffered -E "$death_lines" > "$1") 2> /dev/null
+  exec tee -p >(exec grep -a --line-buffered -E "$death_lines" > "$1") 2> /dev/null
 }
 
 # launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or

@@ -14,8 +14,8 @@ signalled=
 # The program, as a name or path that all hosts know.
 : "${TRIREME:=trireme}"
 # The command that starts the ranks. The default is for MPICH and Intel MPI. With 8 ranks on each of n1 and n2, the script replaces
-# {hosts} by n1:8,n2:8, {ranks} by 16 and {per_node} by 8. For Open MPI: mpiexec --host {hosts} -n {ranks} -x PATH
-# -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_RECOVERED_FROM -x TRIREME_LAUNCHED
+# {hosts} by n1:8,n2:8, {ranks} by 16 and {per_node} by 8. For Open MPI: mpiexec --mca odls_base_sigkill_timeout 60 --host {hosts}
+# -n {ranks} -x PATH -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_RECOVERED_FROM -x TRIREME_LAUNCHED
 : "${TRIREME_LAUNCH:=mpiexec -hosts {hosts\} -n {ranks\}}"
 # The command that runs another command on a host.
 : "${TRIREME_SSH:=ssh -o BatchMode=yes -o ConnectTimeout=5}"

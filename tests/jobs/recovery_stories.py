@@ -144,4 +144,6 @@ STORIES = [
     Story("another job took the run over, and may rescue the copies", ["begins 0; copies; /bin/sleep 1; echo job 99 restart 0 process 1 on n9 > run/lock; dies n2"], [TRAIN], 137,
           says="job 99 has taken over run(?s:.*)memory copies of step 4 remain (?s:.*)because job 99 may be rescuing them", keeps=True),
     Story("all hosts are down at the first start", [], [], 1, listed="n2,n3", before="touch down/n2 down/n3", says="needs 2 nodes, and 0 answer", scripts="hosts"),
+    Story("a process dies among others that print zero bytes", [r"begins 0; printf 'a\0b\n' >&2; dies n2"], [TRAIN, RESCUE, TRAIN], rows=["n2 Killed|n1 n2 n3|n1 n2 n3|3|0|0"],
+          says="the run failed after step 0: n2 Killed"),
 ]
