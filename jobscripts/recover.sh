@@ -37,44 +37,10 @@
 # Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
 # end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
-# Defines rescue, copies_wait, rescue_earlier, taken_over and end_run.
+# Defines is_this_start, newest_step, last_row, taken_over and record.
+. "${BASH_SOURCE[0]%/*}/recover_state.sh" || exit 1
+# Defines rescue, copies_wait, rescue_earlier and end_run.
 . "${BASH_SOURCE[0]%/*}/recover_copies.sh" || exit 1
-
-### State of the run directory ###
-
-# Succeeds if the current start wrote outcome.json.
-is_this_start() {
-  local text
-  { text=$(< "$run/outcome.json"); } 2> /dev/null || return
-  [[ $text == *"\"job\": \"$job\","* && $text =~ \"restart\":\ $start[^0-9] ]] || return
-  [[ $text =~ \"recovery\":\ ([0-9]+) ]]
-  [ "${BASH_REMATCH[1]-0}" = "$launched" ]
-}
-
-# Prints the step of the newest checkpoint, or -1.
-newest_step() {
-  local path newest=-1 step
-  for path in "$run"/checkpoints/step-*/manifest.json; do
-    step=${path%/manifest.json} step=${step##*/step-}
-    if [[ -e $path && $step =~ ^[0-9]+$ ]] && [ $((10#$step)) -gt $newest ]; then newest=$((10#$step)); fi
-  done
-  echo $newest
-}
-
-# Prints the step of the newest row of history.csv, or nothing.
-last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
-
-# record SECONDS: adds a row to recoveries.csv. SECONDS is the time from the failure until the new start trained, or empty if the
-# new start failed before it trained. docs/reference/tables.md describes the columns.
-record() {
-  local file=$run/recoveries.csv step=''
-  if [ -n "$1" ]; then
-    step=$(said step) # before `continued` if the newest checkpoint is damaged, after it if the start has saved another one
-    [ "${step:-$continued}" -lt "$continued" ] || step=$continued
-  fi
-  [ -s "$file" ] || echo 'time,job,restart,recovery,died,nodes_before,nodes_after,ranks,last_step,step,seconds' >> "$file"
-  echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$step,$1" >> "$file"
-}
 
 # continue_with ARGUMENT...: fills `arguments` with the arguments of a start that continues the run. If this job has saved a
 # checkpoint, --restart latest replaces --overwrite and --restart DIR, which would ignore the checkpoint.
@@ -92,8 +58,6 @@ continue_with() {
   done
   arguments+=(--restart latest)
 }
-
-### Actions ###
 
 # Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it keeps memory copies,
 # and `hung` to the reason if it must be ended.

@@ -99,6 +99,7 @@ clear_memory() {
     [ "$node" = "$own" ] || others+=("$node")
   done
   [ "$rescued" != no ] || [ -n "$asking" ] || { missed=("${others[@]}") && others=(); } # no node answers
+  [ "$(said job)" = "$job" ] || earlier_job='' # the earlier job may still train
   printf -v remove '%s; memory=$(expand "$2") && { rm -rf -- "$memory" || exit; rmdir -- "${memory%%/*}"/%q; true; }' \
     "$(declare -f expand)" "${earlier_job:-.none}"
   if [ ${#others[@]} -gt 0 ]; then
@@ -150,13 +151,6 @@ local_copies() {
   folder=$(expand "$memory") 2> /dev/null && [ -d "$folder" ]
 }
 
-# Succeeds if another job has locked the run directory. Sets `holder` to the job.
-taken_over() {
-  local rest
-  holder=''
-  read -r rest holder rest 2> /dev/null < "$run/lock"
-  [ -n "$holder" ] && [ "$holder" != "$job" ]
-}
 # The memory copies of this job are not needed any more if another job has taken over the run, unless the other job may be rescuing them.
 leave_to_holder() {
   say "job $holder has taken over $run, so this job ends"

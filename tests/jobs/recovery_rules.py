@@ -13,7 +13,7 @@ CORE = f"set -u\njob=1 own=n1 start=0 run=. per_node=1 signalled=\nnodes=(n1 n2 
 
 
 def bash(text):
-    done = subprocess.run(["bash"], input=CORE + text, text=True, capture_output=True, timeout=60)
+    done = subprocess.run(["bash"], input=CORE + text, text=True, capture_output=True, timeout=200)
     require(done.returncode == 0 and not done.stderr, done.stderr)
     return done.stdout.splitlines()
 

@@ -30,7 +30,7 @@ copies() { # [STEP]: the run keeps memory copies, of which that of the step is c
   touch "$held/f00d/s$TRIREME_RECOVERY/node-0/step-0000000${1-4}/copy.json"
 }
 finish() { rm -rf run/memory_copies.json "$held"/*; outcome done 9; row 9; exit 0; }
-hangs() { exec /bin/sleep 60; }
+hangs() { exec /bin/sleep 600; }
 soon() { env -u TRIREME_LAUNCHED bash -c "/bin/sleep 1.5; $1" > /dev/null 2>&1 & } # COMMAND, while the script recovers
 held=memory/trireme-$(id -u)/${SLURM_JOB_ID:-$TRIREME_JOB}
 mkdir -p run
@@ -101,7 +101,7 @@ class Story:
     asked: dict = field(default_factory=dict)  # by number of the start: a text that its arguments have, or with one "-" before it have not
     scripts: str = "both"      # or "slurm" for train.sbatch alone, or "hosts" for train_hosts.sh alone
     listed: str = ""           # the hosts as train_hosts.sh gets them, where they are not `nodes`
-    limit: int = 60            # seconds in which the script must end
+    limit: int = 200          # seconds in which the script must end
     before: str = ""           # what an earlier job left in the run directory
     keeps: bool = False        # the copies in memory stay
 
