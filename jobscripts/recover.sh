@@ -34,7 +34,7 @@
 
 # Defines verdict, choose_nodes, changes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
-# Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
+# Defines uptime, clock, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
 # end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
 # Defines is_this_start, newest_step, last_row, taken_over and record.

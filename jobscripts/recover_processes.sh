@@ -2,6 +2,8 @@
 
 # Prints the time of this node's monotonic clock in whole seconds.
 uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
+# Sets `now` to the same, without $(...): if a signal arrives while bash 5.2 parses $(...), its trap may fail with a syntax error.
+clock() { local rest; read -r now rest < /proc/uptime && now=${now%.*}; }
 # moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep "${1-0.5}" & wait $!; }
 
@@ -17,9 +19,12 @@ runs() {
 # within SECONDS PID: waits for a child, and kills it after these seconds. Returns its exit code, or 124 if it was killed. `timeout`
 # alone is not enough, because it waits for a command that hangs in a system call.
 within() {
-  local until=$(($(uptime) + $1))
+  local now until
+  clock
+  until=$((now + $1))
   while runs "$2"; do
-    if [ "$(uptime)" -ge $until ]; then
+    clock
+    if [ "$now" -ge $until ]; then
       kill -KILL "$2" 2> /dev/null
       return 124
     fi
@@ -31,7 +36,9 @@ within() {
 # heed SECONDS SECONDS_AFTER_SIGNAL COMMAND...: runs a command, and ends it after these seconds, the second number of which counts
 # from a signal to this script. Sets `words` to the output of the command. Returns its exit code, or 124 if it did not end.
 heed() {
-  local until=$(($(uptime) + $1)) after=$2 child='' part='' line now hurried='' ends=(TERM KILL) out
+  local until now after=$2 child='' part='' line hurried='' ends=(TERM KILL) out
+  clock
+  until=$((now + $1))
   shift 2
   words=''
   exec {out}< <(
@@ -57,7 +64,7 @@ heed() {
     else
       break
     fi
-    now=$(uptime)
+    clock
     if [ -n "$signalled" ] && [ -z "$hurried" ]; then
       hurried=yes
       [ $((now + after)) -ge $until ] || until=$((now + after))

@@ -31,7 +31,7 @@ copies() { # [STEP]: the run keeps memory copies, of which that of the step is c
 }
 finish() { rm -rf run/memory_copies.json "$held"/*; outcome done 9; row 9; exit 0; }
 hangs() { exec /bin/sleep 600; }
-soon() { env -u TRIREME_LAUNCHED bash -c "/bin/sleep 1.5; $1" > /dev/null 2>&1 & } # COMMAND, while the script recovers
+soon() { env -u TRIREME_LAUNCHED bash -c "until [ -e asked ]; do /bin/sleep 0.2; done; $1" > /dev/null 2>&1 & } # COMMAND, while the script recovers
 held=memory/trireme-$(id -u)/${SLURM_JOB_ID:-$TRIREME_JOB}
 mkdir -p run
 case $1 in
@@ -52,7 +52,7 @@ esac""",
 list=$1
 shift
 for n in ${list//,/ }; do
-  [ ! -e mute/$n ] || exec /bin/sleep 60
+  [ ! -e mute/$n ] || { touch asked; exec /bin/sleep 60; }
   [ ! -e down/$n ] || { echo "no answer from $n" >&2; exit 1; }
 done
 ON=$list exec "$@" """,
