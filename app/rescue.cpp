@@ -69,6 +69,19 @@ void on_threads(const std::vector<std::size_t>& indices,
   if (error) std::rethrow_exception(error);
 }
 
+// Names the new checkpoint in outcome.json. The other fields still describe the start that died.
+void record_rescue(const RunDirectory& directory, std::int64_t step, const fs::path& checkpoint) {
+  try {
+    auto outcome = directory.read_outcome();
+    if (!outcome) return;
+    if (outcome->status == "running") outcome->step = step;  // a failed run has the step of its end
+    outcome->last_good_checkpoint = checkpoint.string();
+    directory.write_outcome(*outcome);
+  } catch (const Error& e) {  // the checkpoint is published
+    log_warning("outcome.json does not name {}: {}", checkpoint.string(), e.what());
+  }
+}
+
 // Brings the files of one memory copy into the directory of a new checkpoint. All functions except
 // the constructor are collective.
 class Rescue {
@@ -119,8 +132,10 @@ class Rescue {
           shards.push_back(parse_file_record(line));
       }
       std::ranges::sort(shards, {}, &FileRecord::rank);
-      trireme::publish(directory->checkpoints(), manifest_.meta, std::move(shards),
-                       [&] { directory->require_lock(); });
+      const auto checkpoint =
+          trireme::publish(directory->checkpoints(), manifest_.meta, std::move(shards),
+                           [&] { directory->require_lock(); });
+      record_rescue(*directory, step(), checkpoint);
     });
   }
 

@@ -19,6 +19,8 @@
 #   end_processes PID   kills these ranks
 #   may_continue        fails if the job is being ended
 #   limit_time          sets the array `limit` to the options of `train` that limit its time
+#   asked               not empty if the script has put the nodes that answer into `answers` (recover_rules.sh). Otherwise, all nodes
+#                       are taken to answer at first
 
 # Number of failures in a row without a step of progress after which the run is still started again. With 0, a failed run is
 # never started again.
@@ -26,52 +28,19 @@
 # Number of nodes of the allocation that wait until another node fails.
 : "${TRIREME_SPARES:=0}"
 # Limits in seconds, by this node's monotonic clock: time without a heartbeat of the run, time for a node to answer, for a
-# launcher to end, for `trireme rescue`, and until a recovered start trains.
+# launcher to end, for `trireme rescue`, and until a recovered start trains. A first start has four times as long.
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
-# Defines verdict, choose_nodes, place, first_death and expand.
+# Defines verdict, choose_nodes, changes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
-# Defines uptime, moment, runs, within, heed, here, sweep, ask_nodes, answering and end_launcher.
+# Defines uptime, clock, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
+# end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
+# Defines is_this_start, newest_step, last_row, taken_over and record.
+. "${BASH_SOURCE[0]%/*}/recover_state.sh" || exit 1
 # Defines rescue, copies_wait, rescue_earlier and end_run.
 . "${BASH_SOURCE[0]%/*}/recover_copies.sh" || exit 1
-
-### State of the run directory ###
-
-# Succeeds if the current start wrote outcome.json.
-is_this_start() {
-  local text
-  { text=$(< "$run/outcome.json"); } 2> /dev/null || return
-  [[ $text == *"\"job\": \"$job\","* && $text =~ \"restart\":\ $start[^0-9] ]] || return
-  [[ $text =~ \"recovery\":\ ([0-9]+) ]]
-  [ "${BASH_REMATCH[1]-0}" = "$launched" ]
-}
-
-# Prints the step of the newest checkpoint, or -1.
-newest_step() {
-  local path newest=-1 step
-  for path in "$run"/checkpoints/step-*/manifest.json; do
-    step=${path%/manifest.json} step=${step##*/step-}
-    if [[ -e $path && $step =~ ^[0-9]+$ ]] && [ $((10#$step)) -gt $newest ]; then newest=$((10#$step)); fi
-  done
-  echo $newest
-}
-
-# Prints the step of the newest row of history.csv, or nothing.
-last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
-
-# record SECONDS: adds a row to recoveries.csv. SECONDS is the time from the failure until the new start trained, or empty if the
-# new start failed before it trained. docs/reference/tables.md describes the columns.
-record() {
-  local file=$run/recoveries.csv step=''
-  if [ -n "$1" ]; then
-    step=$(said step) # before `continued` if the newest checkpoint is damaged, after it if the start has saved another one
-    [ "${step:-$continued}" -lt "$continued" ] || step=$continued
-  fi
-  [ -s "$file" ] || echo 'time,job,restart,recovery,died,nodes_before,nodes_after,ranks,last_step,step,seconds' >> "$file"
-  echo "$failed_when,$job,$start,$TRIREME_RECOVERY,${died//[,\"]/;},${before[*]},${use[*]},$((per_node * ${#use[@]})),$lost_at,$step,$1" >> "$file"
-}
 
 # continue_with ARGUMENT...: fills `arguments` with the arguments of a start that continues the run. If this job has saved a
 # checkpoint, --restart latest replaces --overwrite and --restart DIR, which would ignore the checkpoint.
@@ -90,27 +59,31 @@ continue_with() {
   arguments+=(--restart latest)
 }
 
-### Actions ###
-
-# Checks the current start once. Sets `trains` when it trains, and `hung` to the reason if it must be ended.
+# Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it keeps memory copies,
+# and `hung` to the reason if it must be ended.
 watch() {
-  local now lock
+  local now lock copies limit=$TRIREME_START_LIMIT
+  [ -n "$died" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
   lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
   now=$(uptime)
   # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.
   [ $((now - looked_at)) -le 10 ] || seen_at=$now
   looked_at=$now
   # If a rank dies, the other ranks wait for it until the launcher ends them. srun does so only after Slurm's KillWait (30 s).
-  if grep -qsE "$killed" "$deaths"/*; then
+  if grep -aqsE "$killed" "$deaths"/*; then
     [ -n "$died_at" ] || died_at=$now
     [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   fi
+  [ -z "$signalled" ] || [ -n "$signalled_at" ] || signalled_at=$now
+  if [ -n "$trains" ] && copies=$(cat "$run/memory_copies.json" 2> /dev/null) && ! taken_over; then copied=$copies; fi
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes seen_at=$now
       [ -z "$died" ] || record $((now - failed_at))
-    elif [ -n "$died" ] && [ $((now - seen_at)) -ge "$TRIREME_START_LIMIT" ]; then
-      hung="did not train within $TRIREME_START_LIMIT s"
+    elif [ $((now - seen_at)) -ge $limit ]; then
+      hung="did not train within $limit s"
+    elif [ -n "$signalled_at" ] && [ $((now - signalled_at)) -ge $((2 * TRIREME_END_LIMIT)) ]; then # it has nothing to save
+      hung="did not end within $((2 * TRIREME_END_LIMIT)) s after a signal"
     fi
   elif [ "$lock" != "$seen" ]; then
     seen=$lock seen_at=$now
@@ -123,13 +96,13 @@ watch() {
 # Continues to copy if the file cannot be written, because ranks end when nobody reads their output.
 note_deaths() {
   trap '' TERM INT HUP USR1
-  exec tee -p >(exec grep --line-buffered -E "$death_lines" > "$1") 2> /dev/null
+  exec tee -p >(exec grep -a --line-buffered -E "$death_lines" > "$1") 2> /dev/null
 }
 
 # launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or
 # empty) and `death` (the output of first_death).
 launch() {
-  local out err filters=() pid again='' trains='' seen='' seen_at looked_at died_at='' stuck='' deaths name=${launcher[0]-} i
+  local out err filters=() pid again='' trains='' seen='' seen_at looked_at signalled_at='' died_at='' stuck='' deaths name=${launcher[0]-} i
   deaths=$(mktemp -d) || deaths=/nowhere
   # srun reports dead processes on stderr, and MPICH's mpiexec on stdout.
   exec {err}> >(note_deaths "$deaths/err" >&2)
@@ -147,10 +120,9 @@ launch() {
   pid=$!
   exec {out}>&- {err}>&-
   while runs $pid && [ -z "$stuck" ]; do
-    if [ -z "$signalled" ]; then
-      watch
-      [ -z "$hung" ] || end_launcher $pid
-    elif [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
+    watch
+    [ -z "$hung" ] || end_launcher $pid
+    if [ -n "$signalled" ] && [ -z "$again" ]; then # the ranks may not have been running yet, or the signal may have been sent only to the script
       [ ${#launcher[@]} -gt 0 ] || kill -TERM $pid 2> /dev/null
       ask_to_stop $pid 2> /dev/null &
       again=$!
@@ -175,10 +147,10 @@ launch() {
 }
 
 # fit_grid ARGUMENT...: chooses a grid for fewer nodes than the run began on. If TRIREME_MACHINE names a machine file, this is
-# the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck. If no grid fits all nodes in
-# `use`, removes nodes from `use`. Fails if no grid fits a single node, or after a signal.
+# the fastest grid, and otherwise the grid of the deck. Sets `grid` to overrides of the deck, and `grid_text` to a description with
+# the reason. If no grid fits all nodes in `use`, removes nodes from `use`. Fails if no grid fits a single node, or after a signal.
 fit_grid() {
-  local n ranks deck=() words row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
+  local n ranks deck=() words why row='s/^ *[0-9.e+-]+ s +[0-9.]+ [A-Za-z]+  (.*)$/\1/p;T;q'
   while [ $# -gt 0 ]; do
     case $1 in
       --restart | --run-dir | --time-limit | --progress) shift ;;
@@ -188,8 +160,9 @@ fit_grid() {
     shift
   done
   for ((n = ${#use[@]}; n > 0; --n)); do
-    ranks=$((n * per_node)) grid=()
+    ranks=$((n * per_node)) grid=() why="TRIREME_MACHINE names no machine file"
     if [ -n "${TRIREME_MACHINE-}" ]; then
+      why="\`trireme plan --search\` finds no grid for $ranks ranks with $TRIREME_MACHINE"
       heed 120 0 "$TRIREME" plan "${deck[@]}" --search --machine "$TRIREME_MACHINE" --ranks $ranks
       grid=($(printf %s "$words" | sed -nE "$row"))
       [ ${#grid[@]} -eq 0 ] || break
@@ -197,6 +170,9 @@ fit_grid() {
     heed 120 0 "$TRIREME" check "${deck[@]}" --ranks $ranks && break
     [ -z "$signalled" ] || return
   done
+  grid_text="The grid is that of the deck, because $why"
+  [ ${#grid[@]} -eq 0 ] || grid_text="The grid is ${grid[*]}, the fastest for $ranks ranks with $TRIREME_MACHINE"
+  [ $n -eq ${#use[@]} ] || grid_text="No grid fits more nodes. $grid_text"
   use=("${use[@]:0:n}")
   [ $n -gt 0 ] && [ -z "$signalled" ]
 }
@@ -213,14 +189,9 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest holder='' rest why='' try
+  local verdict=$1 node gone=() newest why='' try grid_text=''
   shift
-  read -r rest holder rest 2> /dev/null < "$run/lock"
-  if [ -n "$holder" ] && [ "$holder" != "$job" ]; then
-    say "job $holder has taken over $run, so this job ends"
-    rescued=no
-    return 1
-  fi
+  ! taken_over || return
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
   for try in 1 2 3; do
     ask_nodes
@@ -233,9 +204,12 @@ recover() {
     [ -n "$asking" ] && [ ${#gone[@]} -gt 0 ] || return
   fi
   died=${hung:-${death:-a process died, and the launcher exited with code $code}}
-  [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
+  [ -n "$signalled" ] || [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
   say "the run failed after step ${lost_at:-0}: $died"
-  if [ -z "$asking" ]; then
+  if [ -n "$signalled" ] && ! all_answer; then
+    requeue_for="a signal arrived during the recovery" rescued=no
+    return 1
+  elif [ -z "$asking" ]; then
     say "the run is not continued in this allocation: no node answers"
     requeue_for="$died" rescued=no
     return 1
@@ -288,16 +262,20 @@ recover() {
     [ ${#gone[@]} -eq 0 ] && [ ${#use[@]} -gt 0 ] || requeue_for="$died"
     return 1
   fi
-  [ ${#use[@]} -lt "$wanted" ] || grid=()
-  say "recovery $TRIREME_RECOVERY: continuing after step $continued with $((per_node * ${#use[@]})) ranks on ${use[*]}" \
-    "${grid[*]:+(${grid[*]})}"
+  if [ ${#use[@]} -ge "$wanted" ]; then
+    [ ${#before[@]} -ge "$wanted" ] || grid_text="The grid is that of the deck again"
+    grid=()
+  fi
+  say "recovery $TRIREME_RECOVERY: continuing after step $continued with $((per_node * ${#use[@]})) ranks on" \
+    "${use[*]}$(changes "${before[*]}" "${use[*]}")${grid_text:+. $grid_text}"
 }
 
 run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
-  local grid=() arguments launcher status reason goes_on
+  local grid=() arguments launcher status reason goes_on node spares='' copied='' told='' holder='' earlier_job
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
-  code=1 requeue_for=''
+  code=1 requeue_for='' earlier_job=$(said job)
+  [[ $earlier_job =~ ^[A-Za-z0-9_][A-Za-z0-9._-]*$ ]] || earlier_job=''
   if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
     say "TRIREME_SPARES=$TRIREME_SPARES and TRIREME_RETRIES=$TRIREME_RETRIES must be whole numbers from 0 on"
     return
@@ -308,7 +286,14 @@ run_and_recover() {
     code=1
     return
   fi
+  [ -n "$asked" ] || for node in "${nodes[@]}"; do answers[$node]=yes; done
   use=("${nodes[@]:0:wanted}")
+  choose_nodes
+  if [ ${#use[@]} -lt $wanted ]; then
+    say "the run needs $wanted nodes, and ${#use[@]} answer. Correct the list, or leave out the nodes that do not answer"
+    code=1
+    return
+  fi
   if ! place "$per_node" "${use[@]}"; then
     say "TRIREME_SPARES needs a TRIREME_LAUNCH that can choose nodes: srun, or a command with {hosts} and {ranks}"
     code=1
@@ -316,6 +301,10 @@ run_and_recover() {
   fi
   rescue_earlier "$@" || return
   place "$per_node" "${use[@]}"
+  for node in "${nodes[@]}"; do
+    [[ " ${use[*]} " == *" $node "* ]] || [ -z "${answers[$node]-}" ] || spares+=" $node"
+  done
+  say "starting $((per_node * ${#use[@]})) ranks, $per_node on each of ${use[*]}${spares:+. Spares:$spares}"
   reached=$(newest_step)
   arguments=("$@")
   case $(said recovery) in '' | 0) ;; *) continue_with "$@" ;; esac

@@ -2,6 +2,8 @@
 
 # Prints the time of this node's monotonic clock in whole seconds.
 uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
+# Sets `now` to the same, without $(...): if a signal arrives while bash 5.2 parses $(...), its trap may fail with a syntax error.
+clock() { local rest; read -r now rest < /proc/uptime && now=${now%.*}; }
 # moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep "${1-0.5}" & wait $!; }
 
@@ -17,9 +19,12 @@ runs() {
 # within SECONDS PID: waits for a child, and kills it after these seconds. Returns its exit code, or 124 if it was killed. `timeout`
 # alone is not enough, because it waits for a command that hangs in a system call.
 within() {
-  local until=$(($(uptime) + $1))
+  local now until
+  clock
+  until=$((now + $1))
   while runs "$2"; do
-    if [ "$(uptime)" -ge $until ]; then
+    clock
+    if [ "$now" -ge $until ]; then
       kill -KILL "$2" 2> /dev/null
       return 124
     fi
@@ -31,7 +36,9 @@ within() {
 # heed SECONDS SECONDS_AFTER_SIGNAL COMMAND...: runs a command, and ends it after these seconds, the second number of which counts
 # from a signal to this script. Sets `words` to the output of the command. Returns its exit code, or 124 if it did not end.
 heed() {
-  local until=$(($(uptime) + $1)) after=$2 child='' part='' line now hurried='' ends=(TERM KILL) out
+  local until now after=$2 child='' part='' line hurried='' ends=(TERM KILL) out
+  clock
+  until=$((now + $1))
   shift 2
   words=''
   exec {out}< <(
@@ -57,7 +64,7 @@ heed() {
     else
       break
     fi
-    now=$(uptime)
+    clock
     if [ -n "$signalled" ] && [ -z "$hurried" ]; then
       hurried=yes
       [ $((now + after)) -ge $until ] || until=$((now + after))
@@ -110,7 +117,7 @@ exit 1'
 # Runs a script on this node, like on_nodes.
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
-# Runs `sweep` on all nodes at once and, if that fails, on each node separately. Fills `answers`. Sets `asking` to yes if at least one
+# Runs `sweep` on all nodes at once and, if that fails, on each node separately, unless a signal asked this script to stop. Fills `answers`. Sets `asking` to yes if at least one
 # node could be asked: otherwise, not the nodes have failed, but the command that asks them. This node is asked by itself, too.
 ask_nodes() {
   local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5))
@@ -126,7 +133,7 @@ ask_nodes() {
     if within $limit $!; then
       asking=yes
       for node in "${nodes[@]}"; do answers[$node]=yes; done
-    elif [ ${#nodes[@]} -gt 1 ]; then
+    elif [ ${#nodes[@]} -gt 1 ] && [ -z "$signalled" ]; then
       for ((i = 0; i < ${#nodes[@]}; ++i)); do
         [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
         on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
@@ -148,6 +155,8 @@ answering() {
     [ -z "${answers[$node]-}" ] || echo "$node"
   done
 }
+# Succeeds if all nodes answered.
+all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 
 # end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT. Sets `stuck` if
 # the launcher is not gone even then.

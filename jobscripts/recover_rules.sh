@@ -62,6 +62,19 @@ choose_nodes() {
   done
 }
 
+# changes BEFORE AFTER: prints which of the nodes AFTER replace which of the nodes BEFORE. Both are texts of nodes separated by blanks.
+changes() {
+  local node lost=() added=() i word=', where'
+  for node in $1; do [[ " $2 " == *" $node "* ]] || lost+=("$node"); done
+  for node in $2; do [[ " $1 " == *" $node "* ]] || added+=("$node"); done
+  for ((i = 0; i < ${#lost[@]} && i < ${#added[@]}; ++i)); do
+    printf '%s %s replaces %s' "$word" "${added[i]}" "${lost[i]}"
+    word=' and'
+  done
+  [ ${#lost[@]} -le $i ] || printf ', without %s' "${lost[*]:i}"
+  [ ${#added[@]} -le $i ] || printf ', and with %s' "${added[*]:i}"
+}
+
 # place RANKS_PER_NODE NODE...: fills `launcher` with the command that starts ranks on these nodes. Fails if
 # TRIREME_LAUNCH cannot choose nodes.
 place() {

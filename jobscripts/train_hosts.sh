@@ -14,8 +14,8 @@ signalled=
 # The program, as a name or path that all hosts know.
 : "${TRIREME:=trireme}"
 # The command that starts the ranks. The default is for MPICH and Intel MPI. With 8 ranks on each of n1 and n2, the script replaces
-# {hosts} by n1:8,n2:8, {ranks} by 16 and {per_node} by 8. For Open MPI: mpiexec --host {hosts} -n {ranks} -x PATH
-# -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_RECOVERED_FROM -x TRIREME_LAUNCHED
+# {hosts} by n1:8,n2:8, {ranks} by 16 and {per_node} by 8. For Open MPI: mpiexec --mca odls_base_sigkill_timeout 60 --host {hosts}
+# -n {ranks} -x PATH -x LD_LIBRARY_PATH -x TRIREME_JOB -x TRIREME_RECOVERY -x TRIREME_RECOVERED_FROM -x TRIREME_LAUNCHED
 : "${TRIREME_LAUNCH:=mpiexec -hosts {hosts\} -n {ranks\}}"
 # The command that runs another command on a host.
 : "${TRIREME_SSH:=ssh -o BatchMode=yes -o ConnectTimeout=5}"
@@ -27,13 +27,27 @@ if [ $# -lt 3 ] || ! [ "$2" -ge 1 ] 2> /dev/null; then
 fi
 . "${BASH_SOURCE[0]%/*}/recover.sh" || exit 1
 # A file may name a host once for each of its cores.
-if [ -f "$1" ]; then nodes=($(awk 'NF && !seen[$1]++ { print $1 }' "$1")); else nodes=(${1//,/ }); fi
-per_node=$2
-shift 2
+each_once='{ sub(/#.*/, "") } NF && !seen[$1]++ { print $1 }'
+if [[ $1 == */* || -e $1 ]]; then
+  if [ -d "$1" ] || ! [ -r "$1" ]; then
+    say "there is no file $1 that this process can read. Name a file with one host per line, or a list such as n1,n2"
+    exit 2
+  fi
+  mapfile -t nodes < <(awk "$each_once" "$1")
+else
+  mapfile -t nodes < <(tr , '\n' <<< "$1" | awk "$each_once")
+fi
+for node in "${nodes[@]}"; do
+  [[ ! $node =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || continue
+  say "'$node' is not the name of a host. The hosts were read from $1"
+  exit 2
+done
 if [ ${#nodes[@]} -eq 0 ]; then
-  say "the list of hosts is empty"
+  say "the list of hosts is empty${1:+: $1 names none}"
   exit 2
 fi
+per_node=$2
+shift 2
 case " $* " in
   *' --restart'[\ =]* | *' --overwrite '*) ;;
   *) set -- "$@" --restart latest --or-start ;;
@@ -45,7 +59,10 @@ TRIREME_JOB=${PBS_JOBID:-hosts}-$(hostname)-$$-$(date +%s)
 export TRIREME_JOB=${TRIREME_JOB//[^A-Za-z0-9._-]/_} TRIREME_RECOVERY=0
 job=$TRIREME_JOB start=0
 said() { sed -n "s/^ *\"$1\": \\(.*\\)/\\1/p" "$run/outcome.json" 2> /dev/null | sed 's/,$//; s/^"\(.*\)"$/\1/'; }
-run=$("$TRIREME" train "$@" --print-run-dir) || exit
+heed 300 5 "$TRIREME" train "$@" --print-run-dir
+code=$? run=${words%$'\n'}
+[ -z "$signalled" ] || exit 75
+[ $code -eq 0 ] || exit $code
 
 name=$(hostname) own=''
 for node in "${nodes[@]}"; do
@@ -69,12 +86,34 @@ on_nodes() { # SCRIPT NODE...
   for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
   return $bad
 }
+# Asks all hosts, because mpiexec would wait without a limit for one that does not answer. Fills `answers`. Says why hosts do not answer.
+ask_hosts() {
+  local node i pids=() words
+  words=$(mktemp -d 2> /dev/null)
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    [ $i -lt 64 ] || within $((TRIREME_ASK_LIMIT + 5)) "${pids[i - 64]}" # at most 64 at a time
+    if [ -n "$words" ]; then on_nodes : "${nodes[i]}" > "$words/$i" 2>&1 & else on_nodes : "${nodes[i]}" & fi
+    pids[i]=$!
+  done
+  for ((i = 0; i < ${#nodes[@]}; ++i)); do
+    node=${nodes[i]}
+    if within $((TRIREME_ASK_LIMIT + 5)) "${pids[i]}"; then
+      answers[$node]=yes
+    else
+      say "no answer from $node within $TRIREME_ASK_LIMIT s to: $TRIREME_SSH $node bash -s. $(tail -n 1 "$words/$i" 2> /dev/null)"
+    fi
+  done
+  [ -z "$words" ] || rm -rf "$words"
+}
 ask_to_stop() { kill -TERM "$1"; }
 end_processes() { kill -KILL "$1"; } # when mpiexec is gone, its proxies on the hosts end the ranks
 may_continue() { :; }
 limit_time() { limit=(); }
 
 code=75 requeue_for=
+memory= mark=
+asked=yes
+[ -n "$signalled" ] || ask_hosts
 [ -n "$signalled" ] || run_and_recover "$@"
 if [ -n "$requeue_for" ]; then
   say "$requeue_for. To continue, start the script again"

@@ -18,6 +18,7 @@
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/seconds.hpp"
+#include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/copy_partners.hpp"
@@ -136,9 +137,8 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
     }
     const double all = memory_copies_at_a_time * one;
     const auto needs = fmt::format(
-        "checkpoint.memory_every needs {:.3g} GB in {} on {} ({} copies of {:.3g} GB, of the "
-        "node's own ranks{})",
-        all * 1e-9, root.string(), host_name(), memory_copies_at_a_time, one * 1e-9,
+        "checkpoint.memory_every needs {} in {} on {} ({} copies of {}, of the node's own ranks{})",
+        memory_text(all), root.string(), host_name(), memory_copies_at_a_time, memory_text(one),
         nodes.receivers[0] < 0 ? "" : " and those of another node");
     constexpr std::string_view advice =
         "Use more nodes, set TRIREME_MEMORY_DIR to a larger memory file system, or set "
@@ -148,13 +148,13 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
     if (e) fail_errno("access", root, e.value());
     const double free = static_cast<double>(space.available) +
                         (earlier.start.empty() ? 0 : bytes_of_copies(root, earlier));
-    require(free >= all, "{}, but only {:.3g} GB are free. {}", needs, free * 1e-9, advice);
+    require(free >= all, "{}, but only {} are free. {}", needs, memory_text(free), advice);
     // The files take the memory of the job.
     const auto memory = static_cast<double>(physical_memory());
     require(!is_in_memory(root) || memory >= all + snapshots,
-            "{}, and {:.3g} GB for the snapshots from which they are written, but the job has only "
-            "{:.3g} GB of memory there. {}",
-            needs, snapshots * 1e-9, memory * 1e-9, advice);
+            "{}, and {} for the snapshots from which they are written, but the job has only {} of "
+            "memory there. {}",
+            needs, memory_text(snapshots), memory_text(memory), advice);
   });
 }
 

@@ -1,4 +1,6 @@
 """Memory copies, and `trireme rescue`: a job that died continues from the memory of its nodes, and ends with the bits of an undisturbed run."""
+from pathlib import Path
+
 from reading import Failed
 from rows import FAIL, Run, story
 
@@ -59,6 +61,8 @@ def both(at):
     step = int(ended.out.split()[-1])
     at("inspect run --verify")
     assert at.meta("run", step)["step"] == step
+    outcome = at.json("run/outcome.json")  # names the checkpoint of the rescue, and otherwise describes the start that died
+    assert (outcome["status"], outcome["step"], Path(outcome["last_good_checkpoint"]).name) == ("running", step, f"step-0000000{step}"), outcome
     rescue(at, "a,b", f"nothing to rescue: the checkpoint of step {step} on disk is as new")
     go_on(at)
 
@@ -237,16 +241,47 @@ def full_memory(at, rank):
     go_on(at)
 
 
+def mounted(at, mounts, config, more, nodes="", **rest):
+    """Trains with file systems of its own, or does nothing if this system allows no mounts. `mounts` is in bash."""
+    line = at.line(Run(more, config=config)).replace("'", "")
+    try:
+        at.shell("mkdir -p memory/a memory/b; unshare -Urm mount -t tmpfs none memory")
+    except Failed:
+        return
+    at(f"export TRIREME_MEMORY_DIR=$PWD/memory TRIREME_TEST_NODES={nodes}; exec unshare -Urm bash -c '{mounts}; {line}'", **rest)
+
+
 @story(CASES)
 def small_memory(at):
     """a run whose copies do not fit into the memory fails before it begins"""
-    try:
-        at.shell("mkdir memory; unshare -Urm mount -t tmpfs none memory")
-    except Failed:  # this system allows no mounts
-        return
-    line = at.line(Run(COPIES, config="exact")).replace("'", "")
-    at(f"export TRIREME_MEMORY_DIR=$PWD/memory; exec unshare -Urm bash -c 'mount -t tmpfs -o size=2m none memory && {line}'", codes=(1,), says=("checkpoint.memory_every needs .* GB in .* are free",))
+    mounted(at, "mount -t tmpfs -o size=2m none memory", "exact", COPIES, codes=(1,), says=("checkpoint.memory_every needs .*iB in .*iB are free",))
     assert not (at / "run/history.csv").exists()
+
+
+@story(CASES, fast=True)
+def shared_memory(at):
+    """two nodes that share a memory file system need twice the memory of nodes that do not, which is checked before the run begins"""
+    # Each node needs two copies of two shards, and each shard takes a little more than 4 MB.
+    each = "for n in a b; do mount -t tmpfs -o size=24m none memory/$n; done"
+    one = "mount -t tmpfs -o size=24m none memory"
+    mounted(at, one, "exact-data2", COPIES, "a,b", codes=(1,), says=(r"checkpoint.memory_every needs 3[123]\.\d MiB in .*, but only 2[34]\.\d MiB are free",))
+    assert not (at / "run/history.csv").exists()
+    mounted(at, each, "exact-data2", COPIES, "a,b")
+    mounted(at, one.replace("24m", "40m"), "exact-data2", f"{COPIES} --overwrite", "a,b")
+
+
+@story(CASES, each=("60 MiB, and the GPU as much", "72 MiB, and the GPU as much", "90 MiB, without a GPU", "120 MiB, without a GPU"))
+def memory_of_a_node(at, size):
+    """memory copies take the memory of the node, and none of a GPU, whose memory is another one: the node has"""
+    # Copies and snapshots take 68 MiB. The rest of the run takes 42 MiB, which are of the GPU if there is one.
+    refusal = {"60": "checkpoint.memory_every needs .* and .*iB for the snapshots .*, but the job has only 60.0 MiB of memory there",
+               "90": "this run would reserve 0.10 GiB, and .* has 0.09 GiB: set checkpoint.async = false and checkpoint.memory_every = 0"}.get(size.split()[0])
+    # The program takes this limit as the memory of the node, and the fenced backend also as that of its GPU.
+    limit = ("mount -t tmpfs none memory; mount -t tmpfs none /sys/fs/cgroup; mkdir -p /sys/fs/cgroup/memory; "
+             f"echo $(({size.split()[0]} << 20)) | tee /sys/fs/cgroup/memory.max > /sys/fs/cgroup/memory/memory.limit_in_bytes")
+    more = "checkpoint.every_steps=100 checkpoint.memory_every=1 model.width=128 model.heads=4 model.layers=8 train.steps=1"
+    device = "run.backend=host" if "without" in size else "run.backend=fenced run.device_headroom=0.001"
+    mounted(at, limit, "one", f"{more} {device}", codes=(1,) if refusal else (0,), says=(refusal,) if refusal else ())
 
 
 @story(CASES)
