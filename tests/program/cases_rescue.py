@@ -209,14 +209,19 @@ def full_memory(at, rank):
 
 @story(CASES)
 def small_memory(at):
-    """a run whose copies do not fit into the memory fails before it begins"""
+    """a run whose copies do not fit into the memory fails before it begins, unless it continues after a failure"""
     try:
         at.shell("mkdir memory; unshare -Urm mount -t tmpfs none memory")
     except Failed:  # this system allows no mounts
         return
     line = at.line(Run(COPIES, config="exact")).replace("'", "")
-    at(f"export TRIREME_MEMORY_DIR=$PWD/memory; exec unshare -Urm bash -c 'mount -t tmpfs -o size=2m none memory && {line}'", codes=(1,), says=("checkpoint.memory_every needs .* GB in .* are free",))
+    small = f"export TRIREME_MEMORY_DIR=$PWD/memory; exec unshare -Urm bash -c 'mount -t tmpfs -o size=2m none memory && {line}'"
+    needs = "checkpoint.memory_every needs .* GB in .* are free"
+    at(small, codes=(1,), says=(f"error {needs}",))
     assert not (at / "run/history.csv").exists()
+    at(f"export TRIREME_RECOVERY=1; {small}", says=(f"warning {needs}",))
+    at.take("exact", run="whole")
+    at.same("run", "whole")
 
 
 @story(CASES)
