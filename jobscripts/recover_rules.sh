@@ -17,7 +17,7 @@ killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating
 #   died   a process or a node failed
 #   ask    a node failed if one does not answer. Otherwise, the run failed by itself
 verdict() {
-  local lost_rank='MPI_[A-Za-z_]* failed|NCCL: |is not finished after|longer than run.hang_timeout'
+  local lost_rank='MPI_[A-Za-z_]*( with rank [0-9]+)? failed|NCCL: |is not finished after|longer than run.hang_timeout'
   # Errors that one rank alone has, and that a broken device may cause. Memory that does not suffice is not such an error.
   local bad_device='^rank [0-9]+: .*(CUDA|cuBLASLt|cuDNN [0-9]+): .* failed: ' no_memory='out of memory|MEMORY_ALLOCATION|ALLOC_FAILED'
   if [ -n "$1" ] || [ "$3" = "done" ]; then
