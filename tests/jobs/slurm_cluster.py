@@ -1,11 +1,9 @@
 """A real Slurm of virtual nodes on this machine, and what the cases of slurm_test.py ask of it and of the runs in its jobs."""
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -50,11 +48,10 @@ def require(holds, text):
 
 
 class Cluster:
-    def __init__(self, program, mpiexec):
-        self.folder = Path(tempfile.mkdtemp(prefix="trireme-slurm-"))
-        self.folder.chmod(0o755)  # munge insists
+    def __init__(self, program, mpiexec, folder, subnet=""):
+        self.folder = folder
         self.program, self.mpiexec = program, mpiexec
-        started = subprocess.run([CLUSTER, "start", self.folder / "slurm", "4"], capture_output=True, text=True)
+        started = subprocess.run([CLUSTER, "start", self.folder / "slurm", "4", "2", subnet], capture_output=True, text=True)
         if started.returncode:
             self.stop()
             print(started.stderr.strip())
@@ -68,7 +65,9 @@ class Cluster:
 
     def stop(self):
         subprocess.run([CLUSTER, "stop", self.folder / "slurm"], capture_output=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def restore(self):
+        """Called before each case. What a failed case leaves must not disturb the next one. These cases clean up themselves."""
 
     def call(self, *command, **more):
         done = subprocess.run([str(c) for c in command], cwd=self.work, text=True, capture_output=True, timeout=PATIENCE_S,
@@ -96,6 +95,22 @@ class Cluster:
     def rows(self, run):
         file = self.work / run / "history.csv"
         return [int(line.split(",")[0]) for line in file.read_text().splitlines()[1:]] if file.exists() else []
+
+    def losses(self, run):
+        lines = (self.work / run / "history.csv").read_text().splitlines()
+        at = lines[0].split(",").index("loss")
+        return [line.split(",")[at] for line in lines[1:]]
+
+    def recoveries(self, run):
+        file = self.work / run / "recoveries.csv"
+        if not file.exists():
+            return []
+        header, *rows = [line.split(",") for line in file.read_text().splitlines()]
+        return [dict(zip(header, row)) for row in rows]
+
+    def nodes_of(self, job):
+        """The nodes of a job that runs."""
+        return self.call("scontrol", "show", "hostnames", self.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
 
     def until(self, what, holds):
         end = time.monotonic() + PATIENCE_S

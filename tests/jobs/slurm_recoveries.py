@@ -12,36 +12,17 @@ RANKS = "SLURM_PROCID="  # in the environment of a rank
 COPIES = ("train.batch=24", "train.microbatch=4", "run.exactness=invariant", "checkpoint.memory_every=1")
 
 
-def losses(c, run):
-    lines = (c.work / run / "history.csv").read_text().splitlines()
-    at = lines[0].split(",").index("loss")
-    return [line.split(",")[at] for line in lines[1:]]
-
-
-def recoveries(c, run):
-    file = c.work / run / "recoveries.csv"
-    if not file.exists():
-        return []
-    header, *rows = [line.split(",") for line in file.read_text().splitlines()]
-    return [dict(zip(header, row)) for row in rows]
-
-
 def undisturbed(c):
     """The run with which those that recovered are compared, on three nodes."""
     if c.outcome("calm")["status"] != "done":
         job = c.submit("calm", *COPIES, nodes=3)
         require(c.until_ended(job) == "COMPLETED", c.output("calm"))
-    return losses(c, "calm")
-
-
-def nodes_of(c, job):
-    """The nodes of a job that runs."""
-    return c.call("scontrol", "show", "hostnames", c.call("squeue", "-h", "-j", job, "-o", "%N").strip()).split()
+    return c.losses("calm")
 
 
 def until_recovered(c, run, count):
-    c.until(f"recovery {count} of {run}", lambda: len(recoveries(c, run)) >= count)
-    row = recoveries(c, run)[-1]
+    c.until(f"recovery {count} of {run}", lambda: len(c.recoveries(run)) >= count)
+    row = c.recoveries(run)[-1]
     require(row["step"] and int(row["last_step"]) - int(row["step"]) <= 1, f"{run} lost more than a step: {row}\n{c.output(run)}")
     require(int(row["seconds"]) <= 60, f"{run} needed {row['seconds']} s to recover")  # 20 s on an idle machine
     print(f"        recovery {count} of {run}: {row}", flush=True)
@@ -51,7 +32,7 @@ def until_recovered(c, run, count):
 def require_recovered(c, run, job):
     require(c.until_ended(job) == "COMPLETED", c.output(run))
     require(c.outcome(run)["status"] == "done" and c.outcome(run)["restart"] == 0, f"{run}: {c.outcome(run)}\n{c.output(run)}")
-    require(losses(c, run) == undisturbed(c), f"{run}: other losses than without failures")
+    require(c.losses(run) == undisturbed(c), f"{run}: other losses than without failures")
     require(not list(Path("/dev/shm").glob(f"trireme-*/{job}")), f"{run} left copies in memory")
 
 
@@ -59,7 +40,7 @@ def recovery(c):
     """A process dies, then a node fails, for which the spare is there: the run ends in its allocation with the same bits."""
     job = c.submit("spared", *COPIES, nodes=4, options=["--no-kill"], TRIREME_SPARES="1")
     c.until_steps("spared", 5)
-    nodes = nodes_of(c, job)
+    nodes = c.nodes_of(job)
     signal_processes(job, nodes[1], signal.SIGKILL, RANKS)
     row = until_recovered(c, "spared", 1)
     require(row["nodes_after"] == " ".join(nodes[:3]), f"{row}")
@@ -75,7 +56,7 @@ def recovery(c):
 def recovery_on_fewer_nodes(c):
     job = c.submit("fewer", *COPIES, nodes=3, options=["--no-kill"])
     c.until_steps("fewer", 5)
-    nodes = nodes_of(c, job)
+    nodes = c.nodes_of(job)
     set_down(c, job, nodes[1])
     row = until_recovered(c, "fewer", 1)
     require((row["nodes_after"], row["ranks"]) == (f"{nodes[0]} {nodes[2]}", "2"), f"{row}")
@@ -87,7 +68,7 @@ def recovery_from_a_stopped_process(c):
     """The other ranks notice that it does not answer, and end."""
     job = c.submit("frozen", *COPIES, "run.hang_timeout=5", nodes=3)
     c.until_steps("frozen", 5)
-    nodes = nodes_of(c, job)
+    nodes = c.nodes_of(job)
     signal_processes(job, nodes[2], signal.SIGSTOP, RANKS)
     until_recovered(c, "frozen", 1)
     require_recovered(c, "frozen", job)
@@ -103,16 +84,16 @@ def many_recoveries(c):
     draw = random.Random(int(os.environ.get("TRIREME_FUZZ_SEED", "1")))
     job = c.submit("many", *COPIES, nodes=4, steps=1500, options=["--no-kill"], TRIREME_SPARES="1", TRIREME_RETRIES="10")
     c.until_steps("many", 2)
-    nodes = nodes_of(c, job)
+    nodes = c.nodes_of(job)
     for count in range(1, 31):
-        used = recoveries(c, "many")[-1]["nodes_after"].split() if count > 1 else nodes[:3]
+        used = c.recoveries("many")[-1]["nodes_after"].split() if count > 1 else nodes[:3]
         node = draw.choice(used[1:])  # on the first, the script has a variable of this name, too
         down = node if count in (10, 20) else ""
         if down:
             set_down(c, job, down)
         else:
             signal_processes(job, node, draw.choice([signal.SIGKILL, signal.SIGSEGV]), RANKS)
-        c.until(f"failure {count} of {job}", lambda: len(recoveries(c, "many")) >= count)
+        c.until(f"failure {count} of {job}", lambda: len(c.recoveries("many")) >= count)
         if down:
             subprocess.run(["scontrol", "update", f"NodeName={down}", "State=RESUME"], env=c.environment, capture_output=True)
         time.sleep(draw.uniform(0, 1))
@@ -121,7 +102,7 @@ def many_recoveries(c):
     c.submit("patient", *COPIES, nodes=3, steps=1500)
     c.until_steps("patient", steps)
     stop(c, "patient")
-    require(c.outcome("many")["restart"] == 0 and losses(c, "many")[:steps] == losses(c, "patient")[:steps], f"{c.outcome('many')}\n{c.output('many')}")
+    require(c.outcome("many")["restart"] == 0 and c.losses("many")[:steps] == c.losses("patient")[:steps], f"{c.outcome('many')}\n{c.output('many')}")
     require(not list(Path("/dev/shm").glob(f"trireme-*/{job}")), "many left copies in memory")
 
 
