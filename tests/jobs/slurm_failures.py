@@ -66,4 +66,23 @@ def network_cut(c):
     require_recovered(c, "cut", job, like, cut=["n2"])
 
 
-SLOW = [network_cut]
+def two_nodes_at_once(c):
+    """Both nodes with copies of a shard lose their power: the run continues from its checkpoint on disk. Then two others do, and
+    each shard has a copy left."""
+    like = undisturbed(c)
+    job = begin(c, "two", *COPIES, "checkpoint.every_steps=20", nodes=4, at=50)
+    failure = Recovery(c, "two", job)
+    c.lose_power("n2", "n4")
+    row = failure.follow(loses=40)
+    require(int(row["step"]) % 20 == 0 and row["nodes_after"] == "n1 n3", f"{row}")
+    require_recovered(c, "two", job, like)
+    c.restore()
+    job = begin(c, "neighbours", nodes=4)
+    failure = Recovery(c, "neighbours", job)
+    c.lose_power("n2", "n3")
+    row = failure.follow(loses=1)
+    require(row["nodes_after"] == "n1 n4", f"{row}")
+    require_recovered(c, "neighbours", job, like)
+
+
+SLOW = [network_cut, two_nodes_at_once]
