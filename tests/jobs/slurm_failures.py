@@ -85,4 +85,28 @@ def two_nodes_at_once(c):
     require_recovered(c, "neighbours", job, like)
 
 
-SLOW = [network_cut, two_nodes_at_once]
+def clocks_apart(c):
+    """During a recovery, the clock of the first node is set 90 s ahead and that of another one 90 s back; in the next recovery, they are
+    set right. The run keeps its lock: meanwhile, a job on another node that wants the run directory is told that it is in use."""
+    like = undisturbed(c)
+    for node in ("n1", "n2"):
+        c.set_clock(node, 0)
+    job = begin(c, "clocks", nodes=3)
+    for ahead, victim in ((90, "n3"), (0, "n2")):
+        failure = Recovery(c, "clocks", job)
+        c.signal_ranks(victim, job, signal.SIGKILL)
+        c.set_clock("n1", ahead)
+        c.set_clock("n2", -ahead)
+        row = failure.follow(loses=1)
+        for node, seconds in (("n1", ahead), ("n2", -ahead)):
+            require(abs(c.clock(node) - seconds) < 5, f"the clock of {node} is {c.clock(node)} s ahead, not {seconds} s")
+        if ahead:
+            other = c.submit("clocks", *COPIES, nodes=1, TRIREME_REQUEUE="no")
+            require(c.until_ended(other) == "FAILED", c.state(other))
+            said = (c.work / f"clocks-{other}.out").read_text()
+            require("another process is training in" in said, said)
+        c.until_steps("clocks", int(row["step"]) + 10)
+    require_recovered(c, "clocks", job, like)
+
+
+SLOW = [network_cut, two_nodes_at_once, clocks_apart]
