@@ -86,4 +86,29 @@ def copies_with_flipped_bits(c):
     require("no process has an intact copy of rank-00000.h5" in c.output("bits"), c.output("bits"))
 
 
-SLOW = [memory_full, copy_with_a_flipped_bit, copies_with_flipped_bits]
+def of_kind(c, run, *deck, nodes=2):
+    """A run of a kind loses a node's power once, and continues on a spare."""
+    like = undisturbed(c, f"calm-{run}", *COPIES, *deck, nodes=nodes)
+    job = begin(c, run, *COPIES, *deck, nodes=nodes + 1, TRIREME_SPARES="1")
+    failure = Recovery(c, run, job)
+    c.lose_power("n2")
+    row = failure.follow(loses=1)
+    require("n2" not in row["nodes_after"].split() and len(row["nodes_after"].split()) == nodes, f"{row}")
+    require_recovered(c, run, job, like)
+
+
+def experts(c):
+    of_kind(c, "experts", "model.activation=swiglu", "model.bias=false", "model.experts=4", "model.experts_per_token=2", "model.expert_width=32",
+            "parallel.expert=2")
+
+
+def pipeline(c):
+    of_kind(c, "pipeline", "parallel.pipe=2")
+
+
+def adapter(c):
+    undisturbed(c, "base", *COPIES, "checkpoint.memory_every=0", nodes=1, steps=10)
+    of_kind(c, "adapter", "model.init_from=base/checkpoints/step-00000010", "adapter.rank=2")
+
+
+SLOW = [memory_full, copy_with_a_flipped_bit, copies_with_flipped_bits, experts, pipeline, adapter]
