@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import slurm_chance
 import slurm_copies
 import slurm_failures
 import slurm_interruptions
@@ -23,7 +24,7 @@ from slurm_nodes import APART, Nodes, can_be_apart
 
 FAST = slurm_interruptions.FAST
 SLOW = slurm_interruptions.SLOW + slurm_recoveries.SLOW
-NODES = slurm_failures.SLOW + slurm_copies.SLOW
+NODES = slurm_failures.SLOW + slurm_copies.SLOW + slurm_chance.SLOW
 
 
 def judge(cluster, cases):
