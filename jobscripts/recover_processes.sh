@@ -171,8 +171,8 @@ answering() {
   done
 }
 
-# end_launcher PID: ends the ranks of a launcher. Kills the launcher if it is not gone when the ranks are, on all nodes that answer, or
-# after TRIREME_END_LIMIT. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do not answer.
+# end_launcher PID: ends the ranks of a launcher. Kills the launcher after TRIREME_END_LIMIT, or already when all nodes that answer have
+# no ranks any more and another node does not answer. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do not answer.
 end_launcher() {
   local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node
   found=$(mktemp) || found=/dev/null
@@ -192,7 +192,7 @@ end_launcher() {
     # srun waits for its tasks on a node without a network for longer than Slurm's KillWait.
     if [ -z "$asked" ] && ! runs "${helpers[1]}"; then
       asked=yes
-      [ $until -le $((now + 1)) ] || [ ! -s "$found" ] || until=$((now + 1))
+      if [ -s "$found" ] && [ "$(wc -l < "$found")" -lt ${#nodes[@]} ] && [ $until -gt $((now + 1)) ]; then until=$((now + 1)); fi
     fi
     [ "$now" -lt $until ] || kill -KILL "$1" 2> /dev/null
     moment
