@@ -11,6 +11,7 @@ from slurm_failures import COPIES, SAME_ARRAYS, begin, python_with_h5py
 
 FAILURES = int(os.environ.get("TRIREME_FUZZ_FAILURES", "40"))
 EVERY = 10  # steps of checkpoints on disk
+BACK_S = 20  # nodes are back before Slurm takes them from the job (SlurmdTimeout of cluster.sh)
 DECK = (*COPIES, f"checkpoint.every_steps={EVERY}")
 
 
@@ -89,11 +90,20 @@ class Chance:
     def strike(self, way):
         """On the first node, which has the script, only processes fail."""
         powered = (self.lose_power, self.cut)
-        nodes = [n for n in self.used() if n not in self.lost and (n != "n1" or way not in powered)]
-        if nodes:
-            node = self.draw.choice(nodes)
-            self.said.append(f"{way.__name__} {node}")
-            way(node)
+        nodes = [n for n in self.used() if n not in self.lost]
+        others = [n for n in nodes if n != "n1"]
+        if way in powered and not others:
+            way = self.kill
+        node = self.draw.choice(others if way in powered else nodes)
+        self.said.append(f"{way.__name__} {node}")
+        way(node)
+
+    def restore(self):
+        for node in sorted(self.lost):
+            if not self.c.is_up(node):
+                self.c.boot(node)
+            self.c.join(node)
+        self.lost.clear()
 
     def fail(self, number):
         self.said = []
@@ -105,15 +115,14 @@ class Chance:
         while self.c.rows("chance")[-1:] <= [at + 2]:
             require(self.c.state(self.job) == "RUNNING" and time.monotonic() - began < PATIENCE_S,
                     f"no training after failure {number}, {self.said}:\n{self.c.output('chance')}")
+            if time.monotonic() - began > BACK_S:
+                self.restore()
             time.sleep(0.1)
         row = self.c.recoveries("chance")[-1]
         print(f"        {number}: {instant.__name__}, {', '.join(self.said)}: step {at}, recovery {row['recovery']} from {row['step']} on {row['nodes_after']}, "
               f"{time.monotonic() - began:.1f} s", flush=True)
-        for node in sorted(self.lost):
-            if not self.c.is_up(node):
-                self.c.boot(node)
-            self.c.join(node)
-        self.lost.clear()
+        require(int(row["last_step"]) - int(row["step"]) <= 2 * EVERY, f"failure {number} lost more than two checkpoints: {row}")
+        self.restore()
 
 
 def failures_at_random(c):
