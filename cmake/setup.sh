@@ -2,7 +2,7 @@
 # Makes $BUILD ready to build: configures it, installs packages only when that fails for want of
 # them, and ends with two MPI ranks that greet each other. Nothing to do takes a few milliseconds.
 #   BUILD PRESET ARCH CUDA MPI_CXX_COMPILER CHART_JS  see the Makefile; CHECK=yes also installs clang-format and python3-venv
-#   SLURM=yes installs Slurm and munge, too, for the tests of job scripts
+#   SLURM=yes installs Slurm and munge, too, for the tests of job scripts, and the tools with which nodes fail in them
 #   HELLO=no  leaves the two ranks out, where mpiexec may not run (a login node)
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -255,9 +255,11 @@ if [ "${CHECK:-}" ]; then
 fi
 
 # Slurm's packages start services, which nobody asked for: tests start their own.
-if [ "${SLURM:-}" ] && ! { command -v srun && PATH=$PATH:/usr/sbin command -v slurmctld; } > /dev/null; then
+if [ "${SLURM:-}" ] && ! { command -v srun && command -v faketime && PATH=$PATH:/usr/sbin command -v slurmctld && PATH=$PATH:/usr/sbin command -v ip; } > /dev/null; then
   packages="slurm-wlm
-munge"
+munge
+iproute2
+faketime"
   policy=/usr/sbin/policy-rc.d
   root=$([ "$(id -u)" -eq 0 ] || echo sudo)
   [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' | $root tee $policy > /dev/null && $root chmod +x $policy && ours=yes; }

@@ -70,10 +70,14 @@ watch() {
   [ $((now - looked_at)) -le 10 ] || seen_at=$now
   looked_at=$now
   # If a rank dies, the other ranks wait for it until the launcher ends them. srun does so only after Slurm's KillWait (30 s).
-  if grep -aqsE "$killed" "$deaths"/*; then
-    [ -n "$died_at" ] || died_at=$now
-    [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
+  if [ -z "$died_at" ]; then
+    if grep -aqs 'does not answer' "$deaths"/*; then
+      died_at=$((now - 4)) # the ranks have waited for it
+    elif grep -aqsE "$killed" "$deaths"/*; then
+      died_at=$now
+    fi
   fi
+  [ -z "$died_at" ] || [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   [ -z "$signalled" ] || [ -n "$signalled_at" ] || signalled_at=$now
   if [ -n "$trains" ] && copies=$(cat "$run/memory_copies.json" 2> /dev/null) && ! taken_over; then copied=$copies; fi
   if [ -z "$trains" ]; then

@@ -117,10 +117,13 @@ exit 1'
 # Runs a script on this node, like on_nodes.
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
-# Runs `sweep` on all nodes at once and, if that fails, on each node separately, unless a signal asked this script to stop. Fills `answers`. Sets `asking` to yes if at least one
-# node could be asked: otherwise, not the nodes have failed, but the command that asks them. This node is asked by itself, too.
+# Runs `sweep` on each node separately, because one step on all nodes would wait for a node that does not answer. For many nodes, tries
+# one step first, for two seconds, and no more if a signal asked this script to stop. Nodes that were `silent` just now have two seconds
+# after the answers of the others. Fills `answers`. Sets `asking` to yes if at least one node could be asked: otherwise, not the nodes
+# have failed, but the command that asks them. This node is asked by itself, too.
 ask_nodes() {
-  local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5))
+  local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
+  local -A again=()
   answers=() asking=''
   if [ -n "$own" ]; then
     here "$sweep" > /dev/null 2>&1 &
@@ -129,21 +132,40 @@ ask_nodes() {
   if [ "${nodes[*]}" = "$own" ]; then
     asking=yes
   else
-    on_nodes "$sweep" "${nodes[@]}" > /dev/null 2>&1 &
-    if within $limit $!; then
+    for node in "${nodes[@]}"; do
+      if [ -z "${silent[$node]-}" ]; then
+        asked+=("$node")
+      elif [ ${#again[@]} -lt 64 ]; then
+        on_nodes "$sweep" "$node" > /dev/null 2>&1 &
+        again[$node]=$!
+      fi
+    done
+    if [ ${#asked[@]} -gt 16 ]; then
+      on_nodes "$sweep" "${asked[@]}" > /dev/null 2>&1 &
+      all=$! until=$(($(uptime) + 2))
+      while runs $all && [ "$(uptime)" -lt $until ]; do moment 0.1; done
+    fi
+    if [ -n "$all" ] && ! runs $all && wait $all; then
       asking=yes
-      for node in "${nodes[@]}"; do answers[$node]=yes; done
-    elif [ ${#nodes[@]} -gt 1 ] && [ -z "$signalled" ]; then
-      for ((i = 0; i < ${#nodes[@]}; ++i)); do
+      for node in "${asked[@]}"; do answers[$node]=yes; done
+    elif [ -z "$all" ] || [ -z "$signalled" ]; then
+      for ((i = 0; i < ${#asked[@]}; ++i)); do
         [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
-        on_nodes "$sweep" "${nodes[i]}" > /dev/null 2>&1 &
+        on_nodes "$sweep" "${asked[i]}" > /dev/null 2>&1 &
         pids[i]=$!
       done
-      for ((i = 0; i < ${#nodes[@]}; ++i)); do
-        if within $limit "${pids[i]}"; then answers[${nodes[i]}]=yes asking=yes; fi
+      for ((i = 0; i < ${#asked[@]}; ++i)); do
+        if within $limit "${pids[i]}"; then answers[${asked[i]}]=yes asking=yes; fi
       done
+      [ -z "$all" ] || within 0 $all
     fi
+    until=$(($(uptime) + 2))
+    for node in "${!again[@]}"; do
+      i=$((until - $(uptime)))
+      if within $((i > 0 ? i : 0)) "${again[$node]}"; then answers[$node]=yes asking=yes; fi
+    done
   fi
+  silent=()
   [ -n "$mine" ] || return 0
   answers[$own]=''
   if within $limit $mine; then answers[$own]=yes; fi
@@ -158,15 +180,16 @@ answering() {
 # Succeeds if all nodes answered.
 all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 
-# end_launcher PID: ends the ranks of a launcher, and kills the launcher if it is not gone after TRIREME_END_LIMIT. Sets `stuck` if
-# the launcher is not gone even then.
+# end_launcher PID: ends the ranks of a launcher. Kills the launcher after TRIREME_END_LIMIT, or already when all nodes that answer have
+# no ranks any more and another node does not answer. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do not answer.
 end_launcher() {
-  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=()
+  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node
+  found=$(mktemp) || found=/dev/null
   # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
   # to start the step that runs `sweep`.
   end_processes "$1" > /dev/null 2>&1 &
   helpers=($!)
-  (ask_nodes) > /dev/null 2>&1 &
+  (ask_nodes && answering > "$found") > /dev/null 2>&1 &
   helpers+=($!)
   while runs "$1"; do
     now=$(uptime)
@@ -175,10 +198,21 @@ end_launcher() {
       stuck=yes
       break
     fi
+    # srun waits for its tasks on a node without a network for longer than Slurm's KillWait.
+    if [ -z "$asked" ] && ! runs "${helpers[1]}"; then
+      asked=yes
+      if [ -s "$found" ] && [ "$(wc -l < "$found")" -lt ${#nodes[@]} ] && [ $until -gt $((now + 1)) ]; then until=$((now + 1)); fi
+    fi
     [ "$now" -lt $until ] || kill -KILL "$1" 2> /dev/null
     moment
   done
   # end_processes ends what it finds by name, so it must not run during the next start.
   within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[0]}"
   within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[1]}"
+  if [ -s "$found" ]; then
+    for node in "${nodes[@]}"; do
+      grep -qxF -- "$node" "$found" || silent[$node]=yes
+    done
+  fi
+  [ "$found" = /dev/null ] || rm -f "$found"
 }

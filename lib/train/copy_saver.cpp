@@ -23,6 +23,7 @@
 #include "lib/io/checkpoint_save.hpp"
 #include "lib/io/copy_partners.hpp"
 #include "lib/io/shard_file.hpp"
+#include "lib/launch/batch_job.hpp"
 #include "lib/launch/nodes.hpp"
 #include "lib/train/state_fault.hpp"
 #include "lib/train/state_saver.hpp"
@@ -125,6 +126,9 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
     if (leads) file_system = fmt::format("{} {}", host_name(), file_system_of(root));
   });
   const auto file_systems = world.all_gather(file_system);
+  // A run that continues after a failure is better without copies than not at all.
+  const bool recovers = launch::recovery_count() > 0;
+  std::string shortage;
   together(world, [&] {
     if (!leads) return;
     double one = 0, snapshots = 0;  // of the nodes with this file system
@@ -148,7 +152,9 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
     if (e) fail_errno("access", root, e.value());
     const double free = static_cast<double>(space.available) +
                         (earlier.start.empty() ? 0 : bytes_of_copies(root, earlier));
-    require(free >= all, "{}, but only {} are free. {}", needs, memory_text(free), advice);
+    if (free < all)
+      shortage = fmt::format("{}, but only {} are free. {}", needs, memory_text(free), advice);
+    require(shortage.empty() || recovers, "{}", shortage);
     // The files take the memory of the job.
     const auto memory = static_cast<double>(physical_memory());
     require(!is_in_memory(root) || memory >= all + snapshots,
@@ -156,6 +162,8 @@ void require_space_for_copies(const Store& store, const Axes& axes, const fs::pa
             "memory there. {}",
             needs, memory_text(snapshots), memory_text(memory), advice);
   });
+  for (const auto& of_node : world.all_gather(shortage))
+    if (!of_node.empty() && world.rank() == 0) log_warning("{}", of_node);
 }
 
 CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::string run_id)

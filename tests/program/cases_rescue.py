@@ -241,21 +241,27 @@ def full_memory(at, rank):
     go_on(at)
 
 
-def mounted(at, mounts, config, more, nodes="", **rest):
-    """Trains with file systems of its own, or does nothing if this system allows no mounts. `mounts` is in bash."""
+def mounted(at, mounts, config, more, nodes="", environment="", **rest):
+    """Trains with file systems of its own. `mounts` is in bash. Returns False and does nothing if this system allows no mounts."""
     line = at.line(Run(more, config=config)).replace("'", "")
     try:
         at.shell("mkdir -p memory/a memory/b; unshare -Urm mount -t tmpfs none memory")
     except Failed:
-        return
-    at(f"export TRIREME_MEMORY_DIR=$PWD/memory TRIREME_TEST_NODES={nodes}; exec unshare -Urm bash -c '{mounts}; {line}'", **rest)
+        return False
+    at(f"export TRIREME_MEMORY_DIR=$PWD/memory TRIREME_TEST_NODES={nodes} {environment}; exec unshare -Urm bash -c '{mounts}; {line}'", **rest)
+    return True
 
 
 @story(CASES)
 def small_memory(at):
-    """a run whose copies do not fit into the memory fails before it begins"""
-    mounted(at, "mount -t tmpfs -o size=2m none memory", "exact", COPIES, codes=(1,), says=("checkpoint.memory_every needs .*iB in .*iB are free",))
+    """a run whose copies do not fit into the memory fails before it begins, unless it continues after a failure"""
+    small, needs = "mount -t tmpfs -o size=2m none memory", "checkpoint.memory_every needs .*iB in .*iB are free"
+    if not mounted(at, small, "exact", COPIES, codes=(1,), says=(f"error {needs}",)):
+        return
     assert not (at / "run/history.csv").exists()
+    mounted(at, small, "exact", COPIES, environment="TRIREME_RECOVERY=1", says=(f"warning {needs}",))
+    at.take("exact", run="whole")
+    at.same("run", "whole")
 
 
 @story(CASES, fast=True)
