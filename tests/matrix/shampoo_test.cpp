@@ -1,6 +1,7 @@
 #include "lib/matrix/shampoo.hpp"
 
 #include <gtest/gtest.h>
+#include <pmmintrin.h>
 
 #include <algorithm>
 #include <cmath>
@@ -209,10 +210,10 @@ TEST_P(ShampooTest, CountsGradientsAsZerosWhoseSquaresAreNoNumbers) {
   }
 }
 
-// Averages fade until they underflow. Their inverses must not overflow.
+// Averages fade, become denormal and then zero. Their inverses must not overflow.
 TEST_P(ShampooTest, StaysFiniteWhileTheAverageFades) {
   auto rule = coarse;
-  rule.beta = 1e-7;
+  rule.beta = type() == DType::f64 ? 1e-40 : 1e-5;
   start(3, 4);
   run(rule, random_matrix(3, 4, 9));
   for (int i = 0; i < 8; ++i) {
@@ -240,6 +241,33 @@ TEST(InverseRoot, HasEnoughFactorsForEps) {
     EXPECT_EQ(root(0, 1), 0);
     EXPECT_EQ(machine.get(in.view()).x, a.x);
   }
+}
+
+// Keeps denormal numbers, which threads of the host backend count as zero.
+class KeptDenormals {
+ public:
+  KeptDenormals() { _mm_setcsr(before_ & ~(_MM_FLUSH_ZERO_MASK | _MM_DENORMALS_ZERO_MASK)); }
+  ~KeptDenormals() { _mm_setcsr(before_); }
+  KeptDenormals(const KeptDenormals&) = delete;
+  KeptDenormals& operator=(const KeptDenormals&) = delete;
+
+ private:
+  unsigned before_ = _mm_getcsr();
+};
+
+// The inverse of a denormal number overflows. The elements are 2,024 times the smallest number.
+TEST(InverseRoot, TakesDenormalMatrices) {
+  MatrixMachine machine("ref");
+  const KeptDenormals kept;
+  DoubleMatrix a(3, 3);
+  for (std::int64_t i = 0; i < 3; ++i) a(i, i) = 1e-320;
+  const auto in = machine.put(a, DType::f64), out = machine.put(a, DType::f64),
+             scratch = machine.put(DoubleMatrix(1, inverse_root_scratch(3)), DType::f64);
+  inverse_fourth_root(machine.backend(), out.view(), in.view(), 0.01,
+                      Scratch(scratch.view().reshaped({inverse_root_scratch(3)})), SumOrder::any);
+  const auto root = machine.get(out.view());
+  const double exact = std::pow(1 / std::sqrt(3.0) + 0.01, -0.25);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_NEAR(root(i, i), exact, 1e-3);
 }
 
 // Errors of the roots of the extreme eigenvalues after all factors, and after one fewer.
