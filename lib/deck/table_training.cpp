@@ -225,7 +225,7 @@ KeySection optimizer_section() {
               .in(0, 1e9)
               .in_f32(),
           row("matrix_momentum", &O::matrix_momentum,
-              "Decay rate of the momentum in muon, and of the mean of steps in shampoo")
+              "Decay rate of the momentum: in muon of gradients, in shampoo of steps")
               .below(0, 1)
               .in_f32(),
           row("matrix_nesterov", &O::matrix_nesterov,
