@@ -225,7 +225,7 @@ KeySection optimizer_section() {
               .in(0, 1e9)
               .in_f32(),
           row("matrix_momentum", &O::matrix_momentum,
-              "Decay rate of the momentum in muon, and of the mean of steps in shampoo")
+              "Decay rate of the momentum: in muon of gradients, in shampoo of steps")
               .below(0, 1)
               .in_f32(),
           row("matrix_nesterov", &O::matrix_nesterov,
@@ -249,8 +249,9 @@ KeySection optimizer_section() {
               .in_f32(),
           row("shampoo_eps", &O::shampoo_eps,
               "Small number that shampoo adds to the diagonals of the averages before it computes "
-              "their roots, as a fraction of their Frobenius norms")
-              .inside(0, 1)
+              "their roots, as a fraction of their Frobenius norms. Roots are inaccurate if it is "
+              "not far above the rounding error of f32, 6e-8")
+              .in(1e-7, 1)
               .in_f32(),
           row("shampoo_every", &O::shampoo_every,
               "Number of updates after which shampoo computes new roots")

@@ -1,8 +1,8 @@
 #pragma once
 // Divides the ranks into kinds. Ranks of one kind execute equal steps: they are in the same stage
-// and have the same share of attention heads and experts. The exception are steps of whole matrices,
-// whose owners differ (lib/shard/matrix_plan.hpp). No rank reserves more memory than the first rank
-// of its kind, because only the first replica writes checkpoints.
+// and have the same share of attention heads and experts. The exception are steps of whole
+// matrices, whose owners differ (lib/shard/matrix_plan.hpp). No rank reserves more memory than the
+// first rank of its kind, because only the first replica writes checkpoints.
 #include <vector>
 
 #include "lib/plan/plan.hpp"
