@@ -20,7 +20,7 @@ struct Group {
   const MatrixOptimizer& optimizer;
   SumOrder order;
   const Sharers& sharers;
-  MatrixPlan plan;
+  const MatrixPlan& plan;
   UpdateFactors factors;
 
   int ranks() const { return sharers.gather.size(); }
@@ -294,23 +294,30 @@ MatrixUpdates::MatrixUpdates(Backend& b, const ModelSpec& spec, const Layout& la
       optimizer_(std::move(optimizer)),
       order_(exact ? SumOrder::by_shape : SumOrder::any) {}
 
+const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_experts) {
+  std::vector<std::size_t> segments;
+  for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
+    const auto& s = layout_.segments[i];
+    if (s.as_matrices && s.of_experts == of_experts && trainability.trains(s))
+      segments.push_back(i);
+  }
+  auto& planned = planned_[of_experts ? 1 : 0];
+  if (segments != planned.segments) {
+    const auto cost = [&](const Matrix& m) {
+      return step_flops(optimizer_->rule, m.rows, m.columns);
+    };
+    const int ranks = (of_experts ? sharding_.experts : sharding_.stage).gather.size();
+    planned = {segments, plan_matrices(spec_, layout_, segments, optimizer_->heads, ranks, cost)};
+  }
+  return planned.plan;
+}
+
 void MatrixUpdates::update(const UpdateFactors& factors, const Trainability& trainability) {
   if (!optimizer_) return;
-  for (const bool of_experts : {false, true}) {
-    std::vector<std::size_t> segments;
-    for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
-      const auto& s = layout_.segments[i];
-      if (s.as_matrices && s.of_experts == of_experts && trainability.trains(s))
-        segments.push_back(i);
-    }
-    const auto& sharers = of_experts ? sharding_.experts : sharding_.stage;
-    if (segments.empty()) continue;
-    run({backend_, spec_, layout_, sharding_, shards_, gradients_, *optimizer_, order_, sharers,
-         plan_matrices(
-             spec_, layout_, segments, optimizer_->heads, sharers.gather.size(),
-             [&](const Matrix& m) { return step_flops(optimizer_->rule, m.rows, m.columns); }),
+  for (const bool of_experts : {false, true})
+    run({backend_, spec_, layout_, sharding_, shards_, gradients_, *optimizer_, order_,
+         of_experts ? sharding_.experts : sharding_.stage, plan(trainability, of_experts),
          factors});
-  }
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 // its shards. Directions and steps are sent in the compute type, and square arrays in the master
 // type. While a round is computed, the next round's parts and the previous round's steps are in
 // transit.
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,8 @@ class MatrixUpdates {
   void update(const UpdateFactors& factors, const Trainability&);
 
  private:
+  const MatrixPlan& plan(const Trainability&, bool of_experts);
+
   Backend& backend_;
   const ModelSpec& spec_;
   const Layout& layout_;
@@ -39,6 +42,13 @@ class MatrixUpdates {
   const GradientSums& gradients_;
   std::optional<MatrixOptimizer> optimizer_;
   SumOrder order_;
+  // The newest plans, without and with experts that are distributed over ranks, and the trained
+  // segments that they are for.
+  struct Planned {
+    std::vector<std::size_t> segments;
+    MatrixPlan plan;
+  };
+  std::array<Planned, 2> planned_;
 };
 
 }  // namespace trireme
