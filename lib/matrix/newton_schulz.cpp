@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/operations.hpp"
+#include "lib/matrix/scaling.hpp"
 #include "lib/matrix/scratch.hpp"
 
 namespace trireme {
@@ -24,7 +25,7 @@ NewtonSchulz newton_schulz(MuonPolynomials set) {
 
 MatrixScratch newton_schulz_scratch(std::int64_t rows, std::int64_t columns) {
   const auto small = std::min(rows, columns);
-  return {rows * columns + 3 * small * small, 2 * std::max(rows, columns) + 2};
+  return {rows * columns + 3 * small * small, scaling_scratch(rows, columns)};
 }
 
 double newton_schulz_flops(std::int64_t rows, std::int64_t columns, std::size_t steps) {
@@ -32,36 +33,6 @@ double newton_schulz_flops(std::int64_t rows, std::int64_t columns, std::size_t 
              large = static_cast<double>(std::max(rows, columns));
   return static_cast<double>(steps) * (4 * small * small * large + 2 * small * small * small);
 }
-
-namespace {
-
-// y = x * factor, for dense matrices of one shape. `factors` has an element for each column.
-void scale_to(Backend& b, View y_MN, ConstView x_MN, double factor, View factors) {
-  const View factor_N = factors.slice(0, 0, x_MN.extent[1]);
-  b.put(Queue::compute, kernel::Fill{.dst = factor_N, .value = factor});
-  b.put(Queue::compute, kernel::ScaleColumns{.y_TN = y_MN, .x_TN = x_MN, .factor_N = factor_N});
-}
-
-// x = x / (factor ||x|| + eps). The norm is that of the rows' norms, so that all threads share the
-// work.
-void normalize(Backend& b, View x_MN, double factor, double eps, Scratch wide) {
-  const auto rows = x_MN.extent[0], columns = x_MN.extent[1];
-  const View norms = wide.take({1, rows}), norm = wide.take({1, 1}), small = wide.take({1, 1}),
-             divisor = wide.take({1, columns});
-  b.put(Queue::compute, kernel::RowNorms{.norm_N = norms.reshaped({rows}), .x_NC = x_MN});
-  b.put(Queue::compute, kernel::RowNorms{.norm_N = norm.reshaped({1}), .x_NC = norms});
-  if (factor != 1) b.put(Queue::compute, kernel::Scale{.x_N = norm, .factor = factor});
-  b.put(Queue::compute, kernel::Fill{.dst = small, .value = eps});
-  b.put(Queue::compute, kernel::Copy{.dst = norm, .src = small, .how = Accumulate::add});
-  ConstView repeated = norm;
-  repeated.extent[1] = columns;
-  repeated.stride[1] = 0;
-  b.put(Queue::compute, kernel::Copy{.dst = divisor, .src = repeated});
-  b.put(Queue::compute,
-        kernel::ScaleColumns{.y_TN = x_MN, .x_TN = x_MN, .divisor_N = divisor.reshaped({columns})});
-}
-
-}  // namespace
 
 void orthogonalize(Backend& b, const NewtonSchulz& method, View x_MN, View compute, View wide,
                    SumOrder order) {
@@ -79,10 +50,10 @@ void orthogonalize(Backend& b, const NewtonSchulz& method, View x_MN, View compu
   for (const auto& step : method.steps) {
     const View now = wider(now_MN), next = wider(next_MN);
     multiply(a_KK, now, now.transposed(), Accumulate::overwrite);
-    scale_to(b, s_KK, a_KK, step.c, wide);
-    scale_to(b, b_KK, a_KK, step.b, wide);
+    scale_to(b, s_KK, a_KK, step.c, Scratch(wide));
+    scale_to(b, b_KK, a_KK, step.b, Scratch(wide));
     multiply(b_KK, s_KK, a_KK, Accumulate::add);  // b x x' + c (x x')^2
-    scale_to(b, next_MN, now_MN, step.a, wide);
+    scale_to(b, next_MN, now_MN, step.a, Scratch(wide));
     multiply(next, b_KK, now, Accumulate::add);
     std::swap(now_MN, next_MN);
   }
