@@ -9,7 +9,7 @@
 
 #include "kernels/open/open.hpp"
 #include "lib/tensor/tensor.hpp"
-#include "tests/matrix/double_matrix.hpp"
+#include "tests/support/double_matrix.hpp"
 #include "tests/support/elements.hpp"
 
 namespace trireme {

@@ -35,6 +35,10 @@ std::vector<ParityCase> cases() {
   if (n != 3) add({1, 1, n}, 2);
   auto counted = test::exact_cases({all[1]}, "host", DType::f32);
   all.push_back(counted[0]);
+  for (const auto optimizer : {OptimizerKind::muon, OptimizerKind::shampoo}) {
+    all.push_back(all[optimizer == OptimizerKind::muon ? 1 : 2]);
+    all.back().optimizer = optimizer;
+  }
   return all;
 }
 

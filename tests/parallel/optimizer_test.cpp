@@ -1,5 +1,6 @@
 // Every optimizer on grids of this number of ranks, against its paper's formula. The formula
-// gets its gradients from one rank's steps of plain gradient descent of length 1.
+// gets its gradients from one rank's steps of plain gradient descent of length 1. For optimizers
+// that see whole matrices tests/support/matrix_formulas.hpp has the formula.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,80 +9,23 @@
 
 #include "kernels/open/open.hpp"
 #include "lib/base/array_names.hpp"
+#include "lib/base/pattern.hpp"
 #include "lib/comm/agree.hpp"
+#include "tests/parallel/methods.hpp"
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/draw.hpp"
 
 namespace trireme {
-namespace {
 
-constexpr double rate = 0.01, decay = 0.1;
+using test::Method, test::Weight;
+
+namespace {
 
 // Norms and biases never decay, and here the deck spares some matrices.
 const std::vector<std::string> spared = {"blocks.*.projection.weight"};
-double decay_of(const ParamSpec& p) {
-  return p.shape.dims() > 1 && p.name.find(".projection.weight") == std::string::npos ? decay : 0;
-}
-
-// What one weight has been through.
-struct Weight {
-  double w = 0, a = 0, b = 0;
-  int count = 0;      // of its steps since it remembers
-  bool open = false;  // its step hangs on the sign of a sum that is 0 but for rounding
-};
-using Formula = std::function<void(Weight&, double g, double decay)>;
-
-struct Method {
-  OptimizerConfig config;
-  Formula step;
-};
-
-Method sgd() {
-  OptimizerConfig c;
-  c.name = OptimizerKind::sgd;
-  return {c, [](Weight& p, double g, double d) { p.w -= rate * g + rate * d * p.w; }};
-}
-
-// Sutskever et al. 2013, in the form that deep learning libraries use.
-Method momentum(bool nesterov) {
-  OptimizerConfig c;
-  c.name = OptimizerKind::sgd;
-  c.momentum = 0.8;
-  c.nesterov = nesterov;
-  return {c, [nesterov](Weight& p, double g, double d) {
-            p.a = 0.8 * p.a + g;
-            p.w -= rate * (nesterov ? g + 0.8 * p.a : p.a) + rate * d * p.w;
-          }};
-}
-
-// Loshchilov, Hutter 2019, algorithm 2. eps is large: rounding divided by itself would show.
-Method adamw() {
-  OptimizerConfig c;
-  c.beta1 = 0.7;
-  c.beta2 = 0.9;
-  c.eps = 1e-3;
-  return {c, [](Weight& p, double g, double d) {
-            p.a = 0.7 * p.a + 0.3 * g;
-            p.b = 0.9 * p.b + 0.1 * g * g;
-            const double mean = p.a / (1 - std::pow(0.7, p.count)),
-                         square = p.b / (1 - std::pow(0.9, p.count));
-            p.w -= rate * mean / (std::sqrt(square) + 1e-3) + rate * d * p.w;
-          }};
-}
-
-// Chen et al. 2023, algorithm 2.
-Method lion() {
-  OptimizerConfig c;
-  c.name = OptimizerKind::lion;
-  c.beta1 = 0.6;
-  c.beta2 = 0.9;
-  return {c, [](Weight& p, double g, double d) {
-            const double pull = 0.6 * p.a + 0.4 * g;
-            p.open = p.open || (std::fabs(pull) < 1e-13 && pull != 0);
-            p.w -= rate * ((pull > 0) - (pull < 0)) + rate * d * p.w;
-            p.a = 0.9 * p.a + 0.1 * g;
-          }};
+bool decays(const ParamSpec& p) {
+  return p.shape.dims() > 1 && p.name.find(".projection.weight") == std::string::npos;
 }
 
 // Steps [from, to) in which a parameter stands still; what its formula remembers is kept or not.
@@ -90,6 +34,10 @@ struct Still {
   bool keeps;
 };
 using Stills = std::function<std::vector<Still>(const std::string& name)>;
+
+std::vector<Still> never_still(const std::string&) {
+  return {};
+}
 
 std::vector<FreezeRule> freeze_rules() {
   return {{"*.qkv.*", 2, 4, ThawMoments::fresh},
@@ -130,20 +78,56 @@ void expect_few_open(const ModelSpec& spec, const std::vector<std::vector<Weight
   }
 }
 
-// The step of all elements of a parameter.
-void follow(const Method& m, const std::vector<Still>& stills, int s, double decay,
-            std::span<const double> after, std::vector<Weight>& weights) {
-  for (const auto& still : stills) {
-    if (still.from <= s && s < still.to) return;
-    if (s == still.to && !still.keeps)
-      for (auto& p : weights) p = {.w = p.w, .open = p.open};
-  }
-  for (std::size_t e = 0; e < after.size(); ++e) {
-    auto& p = weights[e];
-    ++p.count;
-    m.step(p, p.w - after[e], decay);
-  }
+bool still_at(const std::vector<Still>& stills, int s) {
+  return std::ranges::any_of(stills, [&](auto& still) { return still.from <= s && s < still.to; });
 }
+
+// A parameter, and what it has been through.
+struct Followed {
+  std::vector<Weight> weights{};
+  bool learns = true, decays = false, as_matrices = false;
+  double lr_factor = 1;
+  std::vector<test::MatrixRows> rows{};
+  std::vector<test::Whole> matrices{};
+
+  Followed(Store& store, ParamId id, const Method& m) {
+    const auto& p = store.spec().params[id.index()];
+    for (const double w : test::weights_here(store, id)) weights.push_back({.w = w});
+    learns = p.learns_from == LearnsFrom::gradients;
+    decays = trireme::decays(p);
+    lr_factor = p.name.ends_with("lora_b") ? test::b_lr_ratio : 1;
+    if (!m.of_matrices || p.shape.dims() != 2 || !learns) return;
+    const auto& patterns = m.config.adamw_patterns;
+    as_matrices = patterns.empty() ? test::sees_matrices(p)
+                                   : std::ranges::none_of(patterns, [&](const auto& pattern) {
+                                       return matches(pattern, p.name);
+                                     });
+    if (!as_matrices) return;
+    rows = test::matrix_rows(store.spec(), id, m.config.matrix_heads == HeadMatrices::each);
+    for (const auto& r : rows) matrices.push_back({r.rows, p.shape[1]});
+  }
+
+  // Fresh from a freeze that kept nothing.
+  void forget() {
+    for (auto& p : weights) p = {.w = p.w, .open = p.open};
+    for (auto& m : matrices) m.sides = {};
+  }
+
+  void follow(const Method& m, std::span<const double> g) {
+    for (auto& p : weights) ++p.count;
+    if (!as_matrices) {
+      for (std::size_t e = 0; e < g.size(); ++e)
+        m.step(weights[e], g[e], m.rate * lr_factor, decays ? m.decay : 0);
+      return;
+    }
+    for (std::size_t k = 0; k < matrices.size(); ++k) {
+      const auto begin = static_cast<std::size_t>(rows[k].first * matrices[k].columns),
+                 count = static_cast<std::size_t>(rows[k].rows * matrices[k].columns);
+      m.of_matrices(std::span(weights).subspan(begin, count), matrices[k], g.subspan(begin, count),
+                    test::usual_rate * lr_factor, decays ? test::usual_decay : 0);
+    }
+  }
+};
 
 // By ParamId, then element.
 std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, const Method& m,
@@ -158,37 +142,52 @@ std::vector<std::vector<Weight>> course_of(const test::ParityCase& grid_case, co
   auto& store = trainer.store();
   store.initialize(3, 1);
   const auto& params = store.spec().params;
-  std::vector<std::vector<Weight>> all;
-  for (std::size_t i = 0; i < params.size(); ++i)
-    for (auto& weights = all.emplace_back();
-         const double w : test::weights_here(store, ParamId::at(i)))
-      weights.push_back({.w = w});
+  std::vector<Followed> all;
+  for (std::size_t i = 0; i < params.size(); ++i) all.emplace_back(store, ParamId::at(i), m);
   for (int s = 0; s < p.steps; ++s) {
     trainer.step(s, 1, test::parity_step(p, trainer, s));
+    std::vector<std::vector<double>> gradients;
+    double squares = 0;
     for (std::size_t i = 0; i < params.size(); ++i) {
-      const auto id = ParamId::at(i);
-      const auto after = test::weights_here(store, id);
-      follow(m, stills(params[i].name), s, decay_of(params[i]), after, all[i]);
-      write_whole(store, id, all[i]);
+      auto& g = gradients.emplace_back(test::weights_here(store, ParamId::at(i)));
+      for (std::size_t e = 0; e < g.size(); ++e) g[e] = all[i].weights[e].w - g[e];
+      const bool counts = all[i].learns && !still_at(stills(params[i].name), s);
+      for (const double x : g) squares += counts ? x * x : 0;
+    }
+    const double scale = m.clip > 0 ? std::min(1.0, m.clip / (std::sqrt(squares) + 1e-6)) : 1;
+    EXPECT_TRUE(m.clip == 0 || scale < 0.9) << "nothing is clipped";
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const auto frozen = stills(params[i].name);
+      for (const auto& still : frozen)
+        if (s == still.to && !still.keeps) all[i].forget();
+      if (!all[i].learns) continue;
+      for (auto& x : gradients[i]) x *= scale;
+      if (!still_at(frozen, s)) all[i].follow(m, gradients[i]);
+      write_whole(store, ParamId::at(i), all[i].weights);
     }
   }
-  expect_few_open(store.spec(), all);
-  return all;
+  std::vector<std::vector<Weight>> weights;
+  for (auto& f : all) weights.push_back(std::move(f.weights));
+  expect_few_open(store.spec(), weights);
+  return weights;
 }
 
 void expect_course(const test::ParityCase& p, const Method& m,
                    const std::vector<std::vector<Weight>>& expected) {
   auto setup = test::parity_setup(p);
   setup.optimizer = m.config;
-  setup.optimizer.weight_decay = decay;
-  setup.optimizer.clip = 0;
+  setup.optimizer.lr = test::usual_rate;
+  setup.optimizer.weight_decay = test::usual_decay;
+  setup.optimizer.clip = m.clip;
   setup.optimizer.no_decay = spared;
+  setup.adapter.b_lr_ratio = test::b_lr_ratio;
   const auto backend = open_backend(test::backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, test::parity_axes(p), setup);
   auto& store = trainer.store();
   store.initialize(3, 1);
-  for (int s = 0; s < p.steps; ++s) trainer.step(s, rate, test::parity_step(p, trainer, s));
+  for (int s = 0; s < p.steps; ++s)
+    trainer.step(s, test::usual_rate, test::parity_step(p, trainer, s));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto id = ParamId::at(i);
     const auto mine = test::weights_here(store, id);
@@ -221,8 +220,13 @@ void expect_on_grids(const test::ParityCase& any, std::span<const Method> method
     for (const auto& grid : test::parity_grids({test::world().size()})) {
       if (any.size % (grid.data * any.microbatches) != 0) continue;
       all.push_back({m, any});
-      all.back().p.grid = grid;
-      all.back().p.zero.stage = static_cast<int>((all.size() - 1) % 4);
+      auto& p = all.back().p;
+      p.grid = grid;
+      p.zero.stage = static_cast<int>((all.size() - 1) % 4);
+      const int places = grid.places();
+      if (places % 2 != 0) continue;
+      if (any.grid.expert > 1) p.grid.expert = 2;
+      if (all.size() % 3 == 0 && p.zero.stage > 0) p.zero.shard = places / 2;
     }
   std::map<std::size_t, std::vector<std::vector<Weight>>> courses;
   for (const auto& [m, p] : drawn(all, 4)) {
@@ -237,14 +241,63 @@ void expect_on_grids(const test::ParityCase& any, std::span<const Method> method
 }  // namespace
 
 TEST(Optimizer, FollowsItsFormulaOnGrids) {
-  const std::vector<Method> methods = {sgd(), momentum(false), momentum(true), adamw(), lion()};
-  expect_on_grids(plain_case(4), methods, [](auto&) { return std::vector<Still>(); });
+  const std::vector<Method> methods = {test::sgd(), test::momentum(false), test::momentum(true),
+                                       test::adamw(), test::lion()};
+  expect_on_grids(plain_case(4), methods, never_still);
 }
 
 TEST(Optimizer, StandsStillWhereItIsFrozen) {
   auto p = plain_case(7);
   p.freeze = freeze_rules();
-  expect_on_grids(p, std::vector<Method>{adamw(), momentum(true)}, stills_of);
+  expect_on_grids(p,
+                  std::vector<Method>{test::adamw(), test::momentum(true), test::muon(),
+                                      test::shampoo(HeadMatrices::together)},
+                  stills_of);
+}
+
+TEST(Optimizer, OfMatricesFollowsItsFormulaOnGrids) {
+  auto p = plain_case(3);
+  p.layers = 4;
+  expect_on_grids(p,
+                  std::vector<Method>{test::muon(), test::muon_of_heads(),
+                                      test::muon_but_for({"blocks.?.ffn_in.*", "blocks.1.qkv.*"}),
+                                      test::shampoo(HeadMatrices::together)},
+                  never_still);
+}
+
+// Queries of several heads that share keys and values, and gates beside what they open.
+TEST(Optimizer, OfMatricesDividesPackedWeights) {
+  auto p = plain_case(3);
+  p.layers = 4;
+  p.flavour = "llama";
+  expect_on_grids(
+      p,
+      std::vector<Method>{test::muon(), test::muon_of_heads(), test::shampoo(HeadMatrices::each)},
+      never_still);
+}
+
+// Each expert's matrices, on the ranks that have them.
+TEST(Optimizer, OfMatricesSeesEachExpert) {
+  auto p = plain_case(3);
+  p.layers = 5;
+  p.flavour = "mixture";
+  p.grid.expert = 2;
+  expect_on_grids(
+      p,
+      std::vector<Method>{test::muon(), test::muon_but_for({"*.experts.1.*", "*.router.weight"}),
+                          test::shampoo(HeadMatrices::together)},
+      never_still);
+}
+
+// Both factors of each product, of which one has a rate of its own.
+TEST(Optimizer, OfMatricesSeesFactorsOfAdapters) {
+  auto p = plain_case(3);
+  p.layers = 4;
+  p.adapter_rank = 2;
+  for (const char* flavour : {"gpt2", "llama"}) {
+    p.flavour = flavour;
+    expect_on_grids(p, std::vector<Method>{test::muon()}, never_still);
+  }
 }
 
 }  // namespace trireme

@@ -197,11 +197,11 @@ const Course& one_rank_course(const ParityCase& given) {
   if (p.backend == "cuda") p.backend = "host";  // an oracle of its own
   static std::map<std::string, Course> courses;
   std::string key = fmt::format(
-      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", int(p.base),
-      p.dora, p.ema, int(p.products), p.fp8.head, p.fp8.skip_first, p.fp8.skip_last, p.width,
-      p.exact_chunk, p.documents, p.weighted, int(p.objective), p.size, p.context, p.layers,
-      p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.momentum, p.nesterov,
-      p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
+      "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+      int(p.base), p.dora, p.ema, int(p.products), p.fp8.head, p.fp8.skip_first, p.fp8.skip_last,
+      p.width, p.exact_chunk, p.documents, p.weighted, int(p.objective), p.size, p.context,
+      p.layers, p.head_dim, p.flavour, p.dropout, p.adapter_rank, int(p.optimizer), p.each_head,
+      p.momentum, p.nesterov, p.clip.value_or(-1), p.backend, trireme::name_of(p.compute), p.steps);
   for (const auto& f : p.freeze)
     key += fmt::format(" {} {} {} {}", f.pattern, f.from_step, f.to_step, int(f.moments));
   if (const auto it = courses.find(key); it != courses.end()) return it->second;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "lib/comm/transport/mpi_transport.hpp"
 #include "lib/shard/digests.hpp"
@@ -43,6 +44,11 @@ std::vector<ParityCase> cases() {
     if (n > 1) add({n, 1, 1}, 1);
     if (n == 2) add({1, 1, n}, 2);
   }
+  // Each grid with a rule for matrices, too.
+  for (std::size_t i = 0, grids = all.size(); i < grids; ++i) {
+    all.push_back(all[i]);
+    all.back().optimizer = OptimizerKind::shampoo;
+  }
   return test::exact_cases(all, "host", DType::f32);
 }
 
@@ -68,7 +74,7 @@ struct Running {
 };
 
 TEST(Replay, DigestsAreThoseOfAnyGrid) {
-  std::map<std::pair<std::int64_t, std::int64_t>, DigestTable> seen;  // by what is trained
+  std::map<std::tuple<std::int64_t, std::int64_t, OptimizerKind>, DigestTable> seen;
   std::size_t compared = 0;
   for (const auto& c : cases()) {
     SCOPED_TRACE(test::name_of(c));
@@ -79,7 +85,7 @@ TEST(Replay, DigestsAreThoseOfAnyGrid) {
     EXPECT_EQ(run.step(1, Replay::yes).fault, "");
     const auto second = run.trainer->digests();
     EXPECT_NE(first, second);
-    const auto [it, fresh] = seen.try_emplace({c.size, c.microbatches}, second);
+    const auto [it, fresh] = seen.try_emplace({c.size, c.microbatches, c.optimizer}, second);
     EXPECT_EQ(it->second, second);
     compared += !fresh;
   }

@@ -71,6 +71,9 @@ std::vector<Layouts> layouts() {
   if (n == 2) {
     all.push_back({pipe, data, 0, 2, OptimizerKind::sgd, 0.9});
     all.push_back({data, seq, 3, 1, OptimizerKind::lion});
+    all.push_back({data, pipe, 3, 0, OptimizerKind::muon});
+    all.push_back({seq, experts, 2, 3, OptimizerKind::shampoo, 0, ScheduleKind::one_f_one_b,
+                   ScheduleKind::one_f_one_b, "mixture"});
     all.push_back({pipe, pipe, 0, 3, OptimizerKind::adamw, 0, ScheduleKind::interleaved,
                    ScheduleKind::zero_bubble});
     all.push_back(
@@ -86,7 +89,17 @@ std::vector<Layouts> layouts() {
              ScheduleKind::zbv,
              ScheduleKind::interleaved},
             all[1],
-            all[3]};
+            all[3],
+            {{2, 2, 1}, {1, 4, 1}, 3, 2, OptimizerKind::muon},
+            {{1, 4, 1},
+             {1, 2, 2, 2},
+             3,
+             1,
+             OptimizerKind::shampoo,
+             0,
+             ScheduleKind::one_f_one_b,
+             ScheduleKind::one_f_one_b,
+             "mixture"}};
   return all;
 }
 

@@ -36,8 +36,8 @@ TEST(ParityCases, ASelectionHasEveryGridAndEverySetting) {
     for (const auto& c : exact_selection(n, "host", DType::f32)) {
       EXPECT_EQ(c.grid.ranks(), n);
       grids.insert(fmt::format("{} {} {}", c.grid.pipe, c.grid.data, c.grid.seq));
-      seen.insert(fmt::format("optimizer {} {} {}", static_cast<int>(c.optimizer), c.momentum > 0,
-                              c.momentum > 0 && c.nesterov));
+      seen.insert(fmt::format("optimizer {} {} {} {}", static_cast<int>(c.optimizer),
+                              c.momentum > 0, c.momentum > 0 && c.nesterov, c.each_head));
       seen.insert(fmt::format("freeze {}", c.freeze.empty() ? "" : c.freeze[0].pattern));
       seen.insert(fmt::format("clip {}", c.clip.has_value()));
       seen.insert(fmt::format("documents {}", c.documents));
@@ -47,7 +47,7 @@ TEST(ParityCases, ASelectionHasEveryGridAndEverySetting) {
       seen.insert(fmt::format("schedule {}", static_cast<int>(c.schedule)));
     }
   EXPECT_EQ(grids.size(), parity_grids({1, 2, 3, 4, 5, 6, 7, 8}).size());
-  EXPECT_EQ(seen.size(), 5U + 3U + 2U + 2U + 2U + 2U + 2U + 4U);
+  EXPECT_EQ(seen.size(), 8U + 3U + 2U + 2U + 2U + 2U + 2U + 4U);
 }
 
 }  // namespace trireme::test

@@ -38,6 +38,7 @@ struct ParityCase {
   OptimizerKind optimizer = OptimizerKind::sgd;
   double momentum = 0;  // of sgd
   bool nesterov = true;
+  bool each_head = false;  // of muon and shampoo: every other choice than the usual one
   double ema = 0;
   std::optional<double> clip;  // else none with sgd, 1 with others
   std::vector<FreezeRule> freeze;

@@ -118,7 +118,15 @@ std::vector<Factor> factors(int ranks, Objectives objectives) {
                    pairs(Objective::dpo), pairs(Objective::simpo), pairs(Objective::orpo),
                    pairs(Objective::kto)});
   all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.ema = 0.6; }});
-  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; }});
+  const auto of_matrices = [](OptimizerKind k, bool each_head) {
+    return [=](ParityCase& c) {
+      c.optimizer = k;
+      c.each_head = each_head;
+    };
+  };
+  all.push_back({[](ParityCase&) {}, [](ParityCase& c) { c.optimizer = OptimizerKind::adamw; },
+                 of_matrices(OptimizerKind::muon, false), of_matrices(OptimizerKind::muon, true),
+                 of_matrices(OptimizerKind::shampoo, false)});
   return all;
 }
 
@@ -153,8 +161,17 @@ std::vector<Factor> exact_factors(std::vector<Factor> all) {
   const auto frozen = [](std::vector<FreezeRule> rules) {
     return [rules](ParityCase& c) { c.freeze = rules; };
   };
-  all.back() = {sgd(0, false), sgd(0.8, false), sgd(0.8, true), named(OptimizerKind::adamw),
-                named(OptimizerKind::lion)};
+  all.back() = {sgd(0, false),
+                sgd(0.8, false),
+                sgd(0.8, true),
+                named(OptimizerKind::adamw),
+                named(OptimizerKind::lion),
+                named(OptimizerKind::muon),
+                [](ParityCase& c) {
+                  c.optimizer = OptimizerKind::muon;
+                  c.each_head = true;
+                },
+                named(OptimizerKind::shampoo)};
   all.push_back(
       {[](ParityCase&) {},
        frozen({{"blocks.2.*", 1, 2, ThawMoments::fresh}, {"*norm*", 0, 2, ThawMoments::keep}}),

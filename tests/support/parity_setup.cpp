@@ -20,6 +20,8 @@ static std::string text(const ZeroConfig& z) {
 static const char* word_of(const ParityCase& c) {
   if (c.optimizer == OptimizerKind::adamw) return "adamw";
   if (c.optimizer == OptimizerKind::lion) return "lion";
+  if (c.optimizer == OptimizerKind::muon) return c.each_head ? "muon_of_heads" : "muon";
+  if (c.optimizer == OptimizerKind::shampoo) return c.each_head ? "shampoo_of_heads" : "shampoo";
   if (c.momentum == 0) return "sgd";
   return c.nesterov ? "nesterov" : "momentum";
 }
@@ -246,6 +248,15 @@ TrainerSetup parity_setup(const ParityCase& p) {
     s.optimizer.clip = 0;
   }
   if (p.clip) s.optimizer.clip = *p.clip;
+  if (p.each_head) {
+    s.optimizer.matrix_heads = HeadMatrices::each;
+    s.optimizer.matrix_scale = MatrixScale::adamw;
+    s.optimizer.matrix_nesterov = false;
+    s.optimizer.muon_polynomials = MuonPolynomials::polar_express;
+  }
+  // A small eps multiplies rounding.
+  s.optimizer.shampoo_eps = 0.05;
+  s.optimizer.shampoo_every = 2;
   s.zero = p.zero;
   s.freeze = p.freeze;
   s.ema = p.ema;
