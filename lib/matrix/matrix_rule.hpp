@@ -37,7 +37,7 @@ inline constexpr auto value_names<MuonPolynomials> = named<MuonPolynomials>("jor
 //   adamw      gives the step about the root mean square of AdamW's (Liu et al. 2025, arXiv
 //              2502.16982)
 //   spectral   bounds the change of outputs by that of inputs, both as root mean squares (Bernstein
-//              2024, "Deriving Muon"; Pethick et al. 2025, arXiv 2502.07529)
+//              2025, "Deriving Muon"; Pethick et al. 2025, arXiv 2502.07529)
 enum class MatrixScale : std::uint8_t { jordan, adamw, spectral };
 template <>
 inline constexpr auto value_names<MatrixScale> = named<MatrixScale>("sqrt(max(1, out/in))",

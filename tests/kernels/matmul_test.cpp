@@ -27,9 +27,9 @@ struct Case {
 // Stability, 3.1), plus half an ulp of what was rounded to the result's type, once or, when the
 // product is added to what lies there, twice.
 void check(const Case& t) {
-  Matrix a(t.M, t.K, t.in, t.a, t.padding, 1), b(t.K, t.N, t.in, t.b, 2 * t.padding, 2),
+  PaddedMatrix a(t.M, t.K, t.in, t.a, t.padding, 1), b(t.K, t.N, t.in, t.b, 2 * t.padding, 2),
       c(t.M, t.N, t.out, t.c, t.padding, 3), bias(1, t.N, t.out, Major::rows, 0, 4);
-  const Matrix before = c;
+  const PaddedMatrix before = c;
   Epilogue epilogue;
   if (t.bias) epilogue.bias_N = ConstView(bias.view()).reshaped({t.N});
   host::run(
@@ -120,9 +120,9 @@ TEST(Matmul, Bias) {
 // The pre-activation stays in c; the tanh form in double is the reference.
 TEST(Matmul, Gelu) {
   for (auto t : {DType::f32, DType::bf16}) {
-    Matrix a(13, 40, t, Major::rows, 0, 1), b(40, 29, t, Major::columns, 0, 2),
+    PaddedMatrix a(13, 40, t, Major::rows, 0, 1), b(40, 29, t, Major::columns, 0, 2),
         c(13, 29, t, Major::rows, 0, 3), plain = c, activated(13, 29, t, Major::rows, 0, 4);
-    Matrix reference(13, 29, t, Major::rows, 0, 3);
+    PaddedMatrix reference(13, 29, t, Major::rows, 0, 3);
     host::run(kernel::Matmul{.c_MN = reference.view(), .a_MK = a.view(), .b_KN = b.view()},
               scratch_of());
     Epilogue epilogue;
@@ -147,7 +147,7 @@ TEST(Matmul, Gelu) {
 TEST(Matmul, SameBitsAgain) {
   for (auto [in, out] : types) {
     for (auto b_major : {Major::rows, Major::columns}) {
-      Matrix a(130, 700, in, Major::rows, 0, 1), b(700, 190, in, b_major, 0, 2),
+      PaddedMatrix a(130, 700, in, Major::rows, 0, 1), b(700, 190, in, b_major, 0, 2),
           c(130, 190, out, Major::rows, 0, 3), d(130, 190, out, Major::rows, 0, 5);
       host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
       host::run(kernel::Matmul{.c_MN = d.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
@@ -162,7 +162,7 @@ TEST(Matmul, RowsDoNotDependOnTheirNumber) {
     GTEST_SKIP() << "this processor's products round a row by its place among others";
   for (auto b_major : {Major::rows, Major::columns}) {
     constexpr std::int64_t M = 130, N = 384, K = 512;
-    const Matrix a(M, K, DType::f32, Major::rows, 0, 1), b(K, N, DType::f32, b_major, 0, 2),
+    const PaddedMatrix a(M, K, DType::f32, Major::rows, 0, 1), b(K, N, DType::f32, b_major, 0, 2),
         all(M, N, DType::f32, Major::rows, 0, 3), some(M, N, DType::f32, Major::rows, 0, 4);
     host::run(kernel::Matmul{.c_MN = all.view(), .a_MK = a.view(), .b_KN = b.view()}, scratch_of());
     for (std::int64_t m : {2, 3, 7, 16, 64, 129}) {
@@ -183,8 +183,9 @@ TEST(Matmul, NativeBf16) {
   constexpr std::int64_t M = 33, N = 70, K = 90;
   for (auto out : {DType::bf16, DType::f32}) {
     for (auto a_major : {Major::rows, Major::columns}) {
-      const Matrix a(M, K, DType::bf16, a_major, 0, 1), b(K, N, DType::bf16, Major::columns, 0, 2);
-      const Matrix c(M, N, out, Major::rows, 0, 3), before = c;
+      const PaddedMatrix a(M, K, DType::bf16, a_major, 0, 1),
+          b(K, N, DType::bf16, Major::columns, 0, 2);
+      const PaddedMatrix c(M, N, out, Major::rows, 0, 3), before = c;
       host::onednn::matmul({c.view(), a.view(), b.view(), Accumulate::add}, scratch_of());
       for (std::int64_t i = 0; i < M; ++i) {
         for (std::int64_t j = 0; j < N; ++j) {
@@ -203,7 +204,7 @@ TEST(Matmul, NativeBf16) {
 
 // A tall result wants more scratch than it gets and is cut.
 TEST(Matmul, LittleScratch) {
-  const Matrix a(2050, 64, DType::f32, Major::columns, 0, 1),
+  const PaddedMatrix a(2050, 64, DType::f32, Major::columns, 0, 1),
       b(64, 600, DType::f32, Major::rows, 0, 2), c(2050, 600, DType::f32, Major::rows, 0, 3);
   const auto wanted = host::onednn::matmul_scratch({c.view(), a.view(), b.view()});
   check({2050, 600, 64, Major::columns, Major::rows, Major::rows, DType::f32, DType::f32,
@@ -218,7 +219,7 @@ TEST(Matmul, NothingToAdd) {
 }
 
 TEST(Matmul, RefusesWhatDoesNotFit) {
-  const Matrix a(4, 5, DType::f32, Major::rows, 0, 1), b(6, 7, DType::f32, Major::rows, 0, 2),
+  const PaddedMatrix a(4, 5, DType::f32, Major::rows, 0, 1), b(6, 7, DType::f32, Major::rows, 0, 2),
       c(4, 7, DType::f32, Major::rows, 0, 3), half(5, 7, DType::bf16, Major::rows, 0, 4);
   const auto run = [&](const View& x, const View& y) {
     host::run(kernel::Matmul{.c_MN = c.view(), .a_MK = x, .b_KN = y}, scratch_of());

@@ -17,7 +17,7 @@ namespace {
 
 // More than there are processors, too: the bits of 1 thread on each number of them.
 template <class Multiply>
-void expect_same_on_any_threads(const Matrix& c, const Multiply& multiply,
+void expect_same_on_any_threads(const PaddedMatrix& c, const Multiply& multiply,
                                 const std::string& what) {
   const int before = host::threads();
   std::vector<std::byte> first;
@@ -52,7 +52,7 @@ TEST(MatmulThreads, ByShapeOnAnyNumberOfThreads) {
       for (const auto& [in, out] : types) {
         if (in == DType::bf16 && !host::bf16_products()) continue;
         if (bias && in != out) continue;
-        const Matrix a(M, K, in, a_major, 0, 1), b(K, N, in, b_major, 0, 2),
+        const PaddedMatrix a(M, K, in, a_major, 0, 1), b(K, N, in, b_major, 0, 2),
             c(M, N, out, Major::rows, 0, 3), added(1, N, out, Major::rows, 0, 4);
         Epilogue epilogue;
         if (bias) epilogue.bias_N = ConstView(added.view()).reshaped({N});
@@ -78,10 +78,10 @@ TEST(MatmulThreads, BlocksOnAnyNumberOfThreads) {
                                   {1090, 67, 64}}) {
       for (const bool add : {false, true}) {
         const bool bias = kind == host::Block::primitive && !add;
-        const Matrix a(M, K, DType::f32, Major::columns, 3, 1),
+        const PaddedMatrix a(M, K, DType::f32, Major::columns, 3, 1),
             b(K, N, DType::f32, Major::rows, 0, 2), before(M, N, DType::f32, Major::rows, 0, 3),
             added(1, N, DType::f32, Major::rows, 0, 4);
-        Matrix c(M, N, DType::f32, Major::rows, 0, 3);
+        PaddedMatrix c(M, N, DType::f32, Major::rows, 0, 3);
         const host::Product product{c.view(), a.view(), b.view(),
                                     add ? Accumulate::add : Accumulate::overwrite,
                                     bias ? ConstView(added.view()).reshaped({N}) : ConstView{}};

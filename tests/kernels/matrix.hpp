@@ -14,10 +14,10 @@ namespace trireme {
 enum class Major { rows, columns };
 
 // A matrix of pseudo-random values in [-1, 1), its leading dimension `padding` over the shortest.
-class Matrix {
+class PaddedMatrix {
  public:
-  Matrix(std::int64_t rows, std::int64_t cols, DType t, Major major, std::int64_t padding,
-         std::uint64_t seed) {
+  PaddedMatrix(std::int64_t rows, std::int64_t cols, DType t, Major major, std::int64_t padding,
+               std::uint64_t seed) {
     const bool by_rows = major == Major::rows;
     const auto ld = (by_rows ? cols : rows) + padding;
     bytes_.resize(static_cast<std::size_t>(ld * (by_rows ? rows : cols)) * bytes_of(t));
