@@ -117,10 +117,10 @@ exit 1'
 # Runs a script on this node, like on_nodes.
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
-# Runs `sweep` on each node separately, because one step on all nodes would wait for a node that does not answer. For many nodes, tries
-# one step first, for two seconds, and no more if a signal asked this script to stop. Nodes that were `silent` just now have two seconds
-# after the answers of the others. Fills `answers`. Sets `asking` to yes if at least one node could be asked: otherwise, not the nodes
-# have failed, but the command that asks them. This node is asked by itself, too.
+# Runs `sweep` on all nodes in one step and, if that fails or takes longer than two seconds, on each node separately, because one step
+# waits for a node that does not answer. If a signal asked this script to stop, there is only the one step. Nodes that were `silent` just
+# now have a second after the answers of the others. Fills `answers`. Sets `asking` to yes if at least one node could be asked: otherwise,
+# not the nodes have failed, but the command that asks them. This node is asked by itself, too.
 ask_nodes() {
   local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
   local -A again=()
@@ -140,7 +140,7 @@ ask_nodes() {
         again[$node]=$!
       fi
     done
-    if [ ${#asked[@]} -gt 16 ]; then
+    if [ ${#asked[@]} -gt 1 ]; then
       on_nodes "$sweep" "${asked[@]}" > /dev/null 2>&1 &
       all=$! until=$(($(uptime) + 2))
       while runs $all && [ "$(uptime)" -lt $until ]; do moment 0.1; done
@@ -148,7 +148,12 @@ ask_nodes() {
     if [ -n "$all" ] && ! runs $all && wait $all; then
       asking=yes
       for node in "${asked[@]}"; do answers[$node]=yes; done
-    elif [ -z "$all" ] || [ -z "$signalled" ]; then
+    elif [ -n "$all" ] && [ -n "$signalled" ]; then
+      if within $limit $all; then
+        asking=yes
+        for node in "${asked[@]}"; do answers[$node]=yes; done
+      fi
+    else
       for ((i = 0; i < ${#asked[@]}; ++i)); do
         [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
         on_nodes "$sweep" "${asked[i]}" > /dev/null 2>&1 &
@@ -157,9 +162,11 @@ ask_nodes() {
       for ((i = 0; i < ${#asked[@]}; ++i)); do
         if within $limit "${pids[i]}"; then answers[${asked[i]}]=yes asking=yes; fi
       done
-      [ -z "$all" ] || within 0 $all
+      if [ -n "$all" ] && within 0 $all; then # it was slow
+        for node in "${asked[@]}"; do answers[$node]=yes asking=yes; done
+      fi
     fi
-    until=$(($(uptime) + 2))
+    until=$(($(uptime) + 1))
     for node in "${!again[@]}"; do
       i=$((until - $(uptime)))
       if within $((i > 0 ? i : 0)) "${again[$node]}"; then answers[$node]=yes asking=yes; fi
@@ -201,7 +208,7 @@ end_launcher() {
     # srun waits for its tasks on a node without a network for longer than Slurm's KillWait.
     if [ -z "$asked" ] && ! runs "${helpers[1]}"; then
       asked=yes
-      if [ -s "$found" ] && [ "$(wc -l < "$found")" -lt ${#nodes[@]} ] && [ $until -gt $((now + 1)) ]; then until=$((now + 1)); fi
+      if [ -s "$found" ] && [ "$(wc -l < "$found")" -lt ${#nodes[@]} ] && [ $until -gt $now ]; then until=$now; fi
     fi
     [ "$now" -lt $until ] || kill -KILL "$1" 2> /dev/null
     moment
