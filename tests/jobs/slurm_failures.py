@@ -58,7 +58,7 @@ def begin(c, run, *deck, nodes, steps=STEPS, at=5, options=(), **more):
 def network_cut(c):
     """The network of a node is cut during a step, and the node's processes live on."""
     like = undisturbed(c)
-    job = begin(c, "cut", nodes=4, TRIREME_SPARES="1")
+    job = begin(c, "cut", nodes=4, TRIREME_SPARES="1", TRIREME_ASK_LIMIT="6")  # a node that is cut off answers nothing
     failure = Recovery(c, "cut", job)
     c.cut("n2")
     row = failure.follow(loses=1, cut=["n2"])
