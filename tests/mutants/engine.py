@@ -104,7 +104,7 @@ MUTANTS = [
     ("a frozen prefix runs backward", "lib/train/chunk.cpp", "flows = flows || b.trains.back();",
      "flows = true;", program("train_test", "StageParts.*")),
     # averages
-    ("averages take too much of the weights", "lib/shard/store.cpp", ".share = 1 - average_decay_", ".share = average_decay_",
+    ("averages take too much of the weights", "lib/shard/store.cpp", ".share = 1 - rules_->average_decay", ".share = rules_->average_decay",
      ranks(2, "Average.FollowsItsFormula*")),
     ("averages of frozen parameters stand still", "lib/shard/store.cpp", "!has_arrays(segment.slots[0].param)) continue;",
      "!trainability_.trains(segment)) continue;", ranks(2, "Average.OfFrozen*")),

@@ -38,8 +38,8 @@ MUTANTS = [
     ("what saves costs", "lib/predict/search_text.cpp", "(difference < 0 ? saves : costs).push_back(text);", "(difference < 0 ? costs : saves).push_back(text);", TIMES),
     ("zero.stage is that of the other cadence", "lib/predict/choices.cpp", "c.reduce == ZeroCadence::step ? 1 : 2;", "c.reduce == ZeroCadence::step ? 2 : 1;", TIMES),
     ("a change from one stage of ZeRO keeps its cadences", "lib/predict/choices.cpp", "set.cadences = set.cadences || from.zero_stage == 3;", "", program("deck_test", "*SearchLines*")),
-    ("a copy for checkpoints leaves a rank's padding out", "lib/train/snapshot.cpp", "elements += store.sharding().own(segment).count() * (1 + arrays);",
-     "for (const auto& slot : segment.slots) elements += store.own(slot.param).count() * (1 + arrays);", program("plan_test", "RankKinds.*")),
+    ("a copy for checkpoints leaves a rank's padding out", "lib/train/snapshot.cpp", "    const auto own = store.sharding().own(segment).count();",
+     "    std::int64_t own = 0;\n    for (const auto& slot : segment.slots) own += store.own(slot.param).count();", program("plan_test", "RankKinds.*")),
     ("microbatches of all sizes are tried", "lib/predict/choices.cpp", "if (!power_of_two && microbatch != samples) continue;", "if (!power_of_two) continue;", TIMES),
     # what is reported
     ("minutes between checkpoints are seconds", "lib/predict/prediction.cpp", "std::ceil(60 * run.checkpoint.every_minutes / step_seconds)", "std::ceil(run.checkpoint.every_minutes / step_seconds)", RUN),

@@ -29,6 +29,7 @@ import experts
 import files
 import loop
 import machines
+import matrices
 import models
 import orders
 import preferences
@@ -42,7 +43,7 @@ HANG_S = 10  # without progress in a case, at least
 ON_A_DEVICE = (SIMULATED, DEVICE)
 PLACES = {SIMULATED: "simulated/tests/gpu_test", DEVICE: "simulated/tests/simulated_test", ROWS: "tests/failing_calls.so"}  # others: tests/
 
-MUTANTS = [m for part in (engine, experts, sequences, files, loop, orders, decks, models, preferences, machines, reports, device) for m in part.MUTANTS]
+MUTANTS = [m for part in (engine, matrices, experts, sequences, files, loop, orders, decks, models, preferences, machines, reports, device) for m in part.MUTANTS]
 
 
 def suites_of(mutant):
