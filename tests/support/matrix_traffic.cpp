@@ -11,11 +11,11 @@ namespace trireme {
 
 namespace {
 
-std::int64_t bytes(DType t) {
+std::int64_t element_bytes(DType t) {
   return static_cast<std::int64_t>(bytes_of(t));
 }
 
-std::int64_t up(std::int64_t n, std::int64_t to) {
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
@@ -49,9 +49,9 @@ std::int64_t for_each_square(const RankStep& s, const Segment& g, std::size_t k,
       f(m, at);
       at += sides(s, m)[k] * sides(s, m)[k];
     }
-    at = up(at, 32);
+    at = rounded_up(at, 32);
   }
-  return up(at, 32 * ranks);
+  return rounded_up(at, 32 * ranks);
 }
 
 void for_each_matrix(
@@ -84,15 +84,16 @@ std::int64_t matrix_traffic(const RankStep& s) {
     const auto sent = [&](std::int64_t all, std::int64_t mine) {
       return m.owner == me ? all - mine : mine;
     };
-    sum += bytes(s.compute) * sent(m.matrix.rows * m.matrix.columns,
-                                   held(m.elements.begin, m.elements.end, g.elements, ranks, me));
+    sum += element_bytes(s.compute) *
+           sent(m.matrix.rows * m.matrix.columns,
+                held(m.elements.begin, m.elements.end, g.elements, ranks, me));
     for (std::size_t k = 0; k < sides(s, m.matrix).size(); ++k) {
       const auto n = sides(s, m.matrix)[k] * sides(s, m.matrix)[k];
       std::int64_t begin = 0;
       const auto length = for_each_square(s, g, k, ranks, [&](const Matrix& other, auto at) {
         if (other == m.matrix) begin = at;
       });
-      sum += bytes(s.master) * sent(n, held(begin, begin + n, length, ranks, me));
+      sum += element_bytes(s.master) * sent(n, held(begin, begin + n, length, ranks, me));
     }
   });
   return sum;
@@ -111,7 +112,7 @@ double muon_flops(const RankStep& s) {
 std::size_t matrix_state_bytes(const RankStep& s, const Segment& g) {
   const auto ranks = s.of(g).ranks;
   const auto block = [&](std::int64_t elements) {
-    const auto n = static_cast<std::size_t>(elements / ranks * bytes(s.master));
+    const auto n = static_cast<std::size_t>(elements / ranks * element_bytes(s.master));
     return (n + Arena::granule - 1) / Arena::granule * Arena::granule;
   };
   auto sum = block(g.elements);  // momentum
