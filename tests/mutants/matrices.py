@@ -44,6 +44,6 @@ MUTANTS = [
      program("shard_test", "MatrixPlan.*")),
     ("the largest part of a round is forgotten", "lib/shard/matrix_plan.cpp", "plan.sizes.held = std::max(plan.sizes.held, in_round);", "plan.sizes.held = in_round;",
      program("shard_test", "MatrixPlan.*")),
-    ("plans of stages without a head leave out the update", "lib/train/trainer.cpp", "if (has_head() || !backend_.keeps_values()) own", "if (has_head()) own",
+    ("plans judge numbers that they have not", "lib/train/trainer_step.cpp", "if (backend_.keeps_values()) judge(", "judge(",
      program("plan_test", "*FormulasOnRanks.EqualThePlansOfAllPairs*")),
 ]
