@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Long runs with run.exactness = "invariant" on every grid of 1 to 8 ranks: their bits are those of one rank.
 
-  tests/grid_bits.py BINARY            three decks; exit code 1 when a grid or a restart has other bits
+  tests/grid_bits.py BINARY            five decks; exit code 1 when a grid or a restart has other bits
   tests/grid_bits.py BINARY --seed N   draws the restarts as an earlier call did
 
 Of every grid of a deck without experts a run of all steps, with settings that differ from grid to grid and must not matter;
@@ -39,6 +39,7 @@ batch = {batch}
 steps = {steps}
 {train}
 [optimizer]
+name = "{optimizer}"
 lr = 3e-3
 clip = 0.5
 
@@ -81,8 +82,9 @@ SHARERS = (1, 2, 3, 4)  # ranks that share out the experts
 
 
 class Deck:
-    def __init__(self, name, ranks, batch, chunk, model, train=""):
+    def __init__(self, name, ranks, batch, chunk, model, train="", optimizer="adamw"):
         self.name, self.batch, self.chunk, self.model, self.train = name, batch, chunk, model, train
+        self.optimizer = optimizer
         self.grids = [(p, n // (p * s), s) for n in ranks for p in range(1, n + 1) for s in range(1, n + 1) if n % (p * s) == 0]
 
     def sharers(self, grid):
@@ -90,12 +92,15 @@ class Deck:
         return [e for e in SHARERS if grid[1] * grid[2] % e == 0] if self.train else [1]
 
     def text(self, steps):
-        return DECK.format(context=self.batch * self.chunk, batch=self.batch, chunk=self.chunk, model=self.model, train=self.train, steps=steps,
+        return DECK.format(context=self.batch * self.chunk, batch=self.batch, chunk=self.chunk, model=self.model, train=self.train, steps=steps, optimizer=self.optimizer,
                            thirds=(steps // 3, 2 * steps // 3))
 
 
 DECKS = [Deck("24", (1, 2, 3, 4, 6, 8), 24, 2, GPT), Deck("35", (1, 5, 7), 35, 1, LLAMA),
-         Deck("experts", (1, 3, 4), 12, 2, MIXTURE, BALANCE)]
+         Deck("experts", (1, 3, 4), 12, 2, MIXTURE, BALANCE),
+         # Owners of matrices, whose squares travel with Shampoo.
+         Deck("muon", (1, 2, 3, 4), 12, 2, LLAMA, optimizer="muon"),
+         Deck("shampoo", (1, 3, 4), 12, 2, MIXTURE, BALANCE, optimizer="shampoo")]
 
 
 def drawn_settings(draw, deck, grid, expert):

@@ -170,9 +170,8 @@ Trainer::StepCounts Trainer::count(std::span<const Batch> microbatches) const {
                     static_cast<std::int64_t>(sums[1]) / axes_.grid.pipe, sums[0], 1};
   if (microbatches[0].weight_BT.empty()) return counts;
   WeightSum own;
-  // In a plan, a stage without the head hears no weights from the stage that has it.
   for (const auto& batch : microbatches)
-    if (has_head() || !backend_.keeps_values()) own += weight_sum(batch);
+    if (has_head()) own += weight_sum(batch);
   auto limbs = fixed::to_limbs(own.quanta);
   axes_.world.all_reduce(limbs);
   counts.weight = weight_of(fixed::of_limbs(limbs));

@@ -142,7 +142,8 @@ StepResult Trainer::step(std::int64_t step, double lr, std::span<const Batch> mi
   }
   result.loss = preferences ? preferences->sums.mean_loss() : sums.loss * (1.0 / counts.weight);
   result.grad_norm = std::sqrt(sums.squares);
-  judge(result, sums, limits, model_.spec());
+  // A planned step has no values, but an update, which may send messages and take memory.
+  if (backend_.keeps_values()) judge(result, sums, limits, model_.spec());
   if (result.outcome != StepOutcome::updated) {
     store_.discard_gradients();
     return result;

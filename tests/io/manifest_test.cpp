@@ -87,6 +87,23 @@ TEST(Manifest, WhatCannotBeTrueIsRefused) {
   }
 }
 
+// The arrays of an optimizer may have other shapes than the weights, but each has one.
+TEST(Manifest, ArraysHaveShapesOfTheirOwn) {
+  auto m = small_manifest();
+  const auto square = [&](std::int64_t begin, std::int64_t count, Shape shape) {
+    m.files[0].slices.push_back(
+        {{"w", "left", shape, begin, count, DType::f32}, 16, {{300 + 4 * begin, hash128("c")}}});
+  };
+  square(0, 9, {4, 4});
+  EXPECT_TRUE(contains(message_of([&] { parse_manifest(to_text(m), "here"); }),
+                       "the slices of left/w end at element 9, but the array has 16 elements"));
+  square(9, 7, {4, 4});
+  EXPECT_EQ(message_of([&] { parse_manifest(to_text(m), "here"); }), "");
+  m.files[0].slices.back().slice.shape = {2, 8};
+  EXPECT_TRUE(contains(message_of([&] { parse_manifest(to_text(m), "here"); }),
+                       "it contains two shapes or types for w"));
+}
+
 // Elements that lie in several places of the model, but in one of the file.
 TEST(Manifest, SlicesAreNoLargerThanTheirFile) {
   auto m = small_manifest();

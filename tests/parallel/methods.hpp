@@ -11,7 +11,7 @@
 #include "lib/train/config.hpp"
 #include "tests/support/matrix_formulas.hpp"
 
-namespace trireme::test {
+namespace trireme::methods {
 
 constexpr double usual_rate = 0.01, usual_decay = 0.1;
 
@@ -28,7 +28,7 @@ using Formula = std::function<void(Weight&, double g, double rate, double decay)
 // What a matrix has been through beside its weights.
 struct Whole {
   std::int64_t rows, columns;
-  ShampooSides sides{};
+  test::ShampooSides sides{};
 };
 using WholeFormula = std::function<void(std::span<Weight>, Whole&, std::span<const double> g,
                                         double rate, double decay)>;
@@ -123,8 +123,8 @@ inline Method muon(OptimizerConfig c) {
                       double rate, double decay) {
     const auto direction =
         with_momentum(c, weights, {whole.rows, whole.columns, {g.begin(), g.end()}});
-    const double scale = step_scale(c.matrix_scale, whole.rows, whole.columns);
-    move(weights, scale * muon_step(direction, c.muon_polynomials), rate, decay);
+    const double scale = test::step_scale(c.matrix_scale, whole.rows, whole.columns);
+    move(weights, scale * test::muon_step(direction, c.muon_polynomials), rate, decay);
   };
   return m;
 }
@@ -169,13 +169,13 @@ inline Method shampoo(HeadMatrices heads) {
   auto m = beside_adamw(c);
   m.of_matrices = [c](std::span<Weight> weights, Whole& whole, std::span<const double> g,
                       double rate, double decay) {
-    const auto step = shampoo_step(
+    const auto step = test::shampoo_step(
         {.beta = c.shampoo_beta, .eps = c.shampoo_eps, .every = c.shampoo_every},
         {whole.rows, whole.columns, {g.begin(), g.end()}}, weights[0].count, whole.sides);
-    const double scale = step_scale(c.matrix_scale, whole.rows, whole.columns);
+    const double scale = test::step_scale(c.matrix_scale, whole.rows, whole.columns);
     move(weights, scale * with_momentum(c, weights, step), rate, decay);
   };
   return m;
 }
 
-}  // namespace trireme::test
+}  // namespace trireme::methods

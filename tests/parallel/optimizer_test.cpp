@@ -18,7 +18,7 @@
 
 namespace trireme {
 
-using test::Method, test::Weight;
+using methods::Method, methods::Weight;
 
 namespace {
 
@@ -88,14 +88,14 @@ struct Followed {
   bool learns = true, decays = false, as_matrices = false;
   double lr_factor = 1;
   std::vector<test::MatrixRows> rows{};
-  std::vector<test::Whole> matrices{};
+  std::vector<methods::Whole> matrices{};
 
   Followed(Store& store, ParamId id, const Method& m) {
     const auto& p = store.spec().params[id.index()];
     for (const double w : test::weights_here(store, id)) weights.push_back({.w = w});
     learns = p.learns_from == LearnsFrom::gradients;
     decays = trireme::decays(p);
-    lr_factor = p.name.ends_with("lora_b") ? test::b_lr_ratio : 1;
+    lr_factor = p.name.ends_with("lora_b") ? methods::b_lr_ratio : 1;
     if (!m.of_matrices || p.shape.dims() != 2 || !learns) return;
     const auto& patterns = m.config.adamw_patterns;
     as_matrices = patterns.empty() ? test::sees_matrices(p)
@@ -124,7 +124,7 @@ struct Followed {
       const auto begin = static_cast<std::size_t>(rows[k].first * matrices[k].columns),
                  count = static_cast<std::size_t>(rows[k].rows * matrices[k].columns);
       m.of_matrices(std::span(weights).subspan(begin, count), matrices[k], g.subspan(begin, count),
-                    test::usual_rate * lr_factor, decays ? test::usual_decay : 0);
+                    methods::usual_rate * lr_factor, decays ? methods::usual_decay : 0);
     }
   }
 };
@@ -176,18 +176,18 @@ void expect_course(const test::ParityCase& p, const Method& m,
                    const std::vector<std::vector<Weight>>& expected) {
   auto setup = test::parity_setup(p);
   setup.optimizer = m.config;
-  setup.optimizer.lr = test::usual_rate;
-  setup.optimizer.weight_decay = test::usual_decay;
+  setup.optimizer.lr = methods::usual_rate;
+  setup.optimizer.weight_decay = methods::usual_decay;
   setup.optimizer.clip = m.clip;
   setup.optimizer.no_decay = spared;
-  setup.adapter.b_lr_ratio = test::b_lr_ratio;
+  setup.adapter.b_lr_ratio = methods::b_lr_ratio;
   const auto backend = open_backend(test::backend_of(p, true));
   const Workspace workspace(*backend);
   Trainer trainer(*backend, test::parity_axes(p), setup);
   auto& store = trainer.store();
   store.initialize(3, 1);
   for (int s = 0; s < p.steps; ++s)
-    trainer.step(s, test::usual_rate, test::parity_step(p, trainer, s));
+    trainer.step(s, methods::usual_rate, test::parity_step(p, trainer, s));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto id = ParamId::at(i);
     const auto mine = test::weights_here(store, id);
@@ -206,6 +206,14 @@ test::ParityCase plain_case(int steps) {
   p.size = test::world().size() % 3 == 0 ? 12 : 8;  // the context too: ranks divide it
   p.steps = steps;
   p.microbatches = 1;
+  return p;
+}
+
+// With several microbatches, after which there is one update.
+test::ParityCase matrix_case() {
+  auto p = plain_case(3);
+  p.layers = 4;
+  p.microbatches = 2;
   return p;
 }
 
@@ -241,8 +249,8 @@ void expect_on_grids(const test::ParityCase& any, std::span<const Method> method
 }  // namespace
 
 TEST(Optimizer, FollowsItsFormulaOnGrids) {
-  const std::vector<Method> methods = {test::sgd(), test::momentum(false), test::momentum(true),
-                                       test::adamw(), test::lion()};
+  const std::vector<Method> methods = {methods::sgd(), methods::momentum(false),
+                                       methods::momentum(true), methods::adamw(), methods::lion()};
   expect_on_grids(plain_case(4), methods, never_still);
 }
 
@@ -250,53 +258,51 @@ TEST(Optimizer, StandsStillWhereItIsFrozen) {
   auto p = plain_case(7);
   p.freeze = freeze_rules();
   expect_on_grids(p,
-                  std::vector<Method>{test::adamw(), test::momentum(true), test::muon(),
-                                      test::shampoo(HeadMatrices::together)},
+                  std::vector<Method>{methods::adamw(), methods::momentum(true), methods::muon(),
+                                      methods::shampoo(HeadMatrices::together)},
                   stills_of);
 }
 
 TEST(Optimizer, OfMatricesFollowsItsFormulaOnGrids) {
-  auto p = plain_case(3);
-  p.layers = 4;
-  expect_on_grids(p,
-                  std::vector<Method>{test::muon(), test::muon_of_heads(),
-                                      test::muon_but_for({"blocks.?.ffn_in.*", "blocks.1.qkv.*"}),
-                                      test::shampoo(HeadMatrices::together)},
-                  never_still);
+  auto p = matrix_case();
+  expect_on_grids(
+      p,
+      std::vector<Method>{methods::muon(), methods::muon_of_heads(),
+                          methods::muon_but_for({"blocks.?.ffn_in.*", "blocks.1.qkv.*"}),
+                          methods::shampoo(HeadMatrices::together)},
+      never_still);
 }
 
 // Queries of several heads that share keys and values, and gates beside what they open.
 TEST(Optimizer, OfMatricesDividesPackedWeights) {
-  auto p = plain_case(3);
-  p.layers = 4;
+  auto p = matrix_case();
   p.flavour = "llama";
-  expect_on_grids(
-      p,
-      std::vector<Method>{test::muon(), test::muon_of_heads(), test::shampoo(HeadMatrices::each)},
-      never_still);
+  expect_on_grids(p,
+                  std::vector<Method>{methods::muon(), methods::muon_of_heads(),
+                                      methods::shampoo(HeadMatrices::each)},
+                  never_still);
 }
 
 // Each expert's matrices, on the ranks that have them.
 TEST(Optimizer, OfMatricesSeesEachExpert) {
-  auto p = plain_case(3);
+  auto p = matrix_case();
   p.layers = 5;
   p.flavour = "mixture";
   p.grid.expert = 2;
-  expect_on_grids(
-      p,
-      std::vector<Method>{test::muon(), test::muon_but_for({"*.experts.1.*", "*.router.weight"}),
-                          test::shampoo(HeadMatrices::together)},
-      never_still);
+  expect_on_grids(p,
+                  std::vector<Method>{methods::muon(),
+                                      methods::muon_but_for({"*.experts.1.*", "*.router.weight"}),
+                                      methods::shampoo(HeadMatrices::together)},
+                  never_still);
 }
 
 // Both factors of each product, of which one has a rate of its own.
 TEST(Optimizer, OfMatricesSeesFactorsOfAdapters) {
-  auto p = plain_case(3);
-  p.layers = 4;
+  auto p = matrix_case();
   p.adapter_rank = 2;
   for (const char* flavour : {"gpt2", "llama"}) {
     p.flavour = flavour;
-    expect_on_grids(p, std::vector<Method>{test::muon()}, never_still);
+    expect_on_grids(p, std::vector<Method>{methods::muon()}, never_still);
   }
 }
 

@@ -1,5 +1,6 @@
 // A checkpoint made on one grid goes on on another, wherever it lies between the borders of the
 // deck's [[freeze]] rules: losses, weights and averages are those of one rank that never stopped.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "tests/parallel/parity.hpp"
 #include "tests/parallel/world.hpp"
 #include "tests/support/draw.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/scratch.hpp"
 
 namespace trireme {
@@ -206,6 +208,107 @@ TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
       restart(to, step, checkpoints[static_cast<std::size_t>(step)]);
     }
   }
+}
+
+// Momentum, and square arrays of other lengths than the weights, come back as they were, whoever
+// held a part of them.
+TEST(Restart, OfMatricesHasTheBitsOfOneRank) {
+  ScratchFolder mine;
+  std::string folder = mine.path().string();
+  test::world().broadcast(folder);
+  const int n = test::world().size();
+  const Grid data{1, n, 1}, other = n % 2 == 0 ? Grid{2, n / 2, 1} : Grid{n, 1, 1};
+  for (const auto optimizer : {OptimizerKind::muon, OptimizerKind::shampoo})
+    for (const bool experts : {false, true}) {
+      ParityCase from;
+      from.grid = data;
+      from.zero.stage = 3;
+      from.size = n == 3 ? 24 : 16;
+      from.optimizer = optimizer;
+      from.each_head = !experts;
+      from.flavour = experts ? "mixture" : "llama";
+      from.steps = 4;
+      from = test::exact_cases({from}, "host", DType::f32)[0];
+      auto to = from;
+      to.grid = other;
+      if (experts && other.places() % 2 == 0) to.grid.expert = 2;
+      to.zero.stage = 1;
+      const auto name = fmt::format("{} to {}", test::name_of(from), test::name_of(to));
+      SCOPED_TRACE(name);
+      if (!test::next_case(name)) return;
+      RestartedRun first(from, 0);
+      first.trainer->store().initialize(3, 1);
+      for (int s = 0; s < 2; ++s) first.step(s);
+      CheckpointMeta meta;
+      meta.step = 2;
+      const auto path =
+          StateSaver(first.trainer->store(), first.trainer->axes(), folder).save(meta);
+
+      RestartedRun second(to, 2);
+      CheckpointReader reader(path);
+      auto& store = second.trainer->store();
+      load_state(store, reader, second.trainer->freeze_states());
+      const auto& whole = test::one_rank_course(to);
+      for (int s = 2; s < to.steps; ++s)
+        EXPECT_EQ(second.step(s).loss, whole.losses[static_cast<std::size_t>(s)]) << "step " << s;
+
+      for (std::size_t i = 0; i < store.spec().params.size(); ++i) {
+        const auto id = ParamId::at(i);
+        const auto begin = whole.weights[i].begin() + store.own(id).begin;
+        EXPECT_EQ(test::weights_here(store, id),
+                  std::vector<double>(begin, begin + store.own(id).count()))
+            << store.spec().params[i].name;
+      }
+      test::meet();
+    }
+}
+
+// The text says what the checkpoint has of which parameter, and what the deck's optimizer wants.
+TEST(Restart, RefusesTheStateOfAnotherOptimizer) {
+  ScratchFolder mine;
+  std::string folder = mine.path().string();
+  test::world().broadcast(folder);
+  ParityCase p;
+  p.grid = {1, test::world().size(), 1};
+  p.zero.stage = 3;
+  p.size = test::world().size() == 3 ? 24 : 16;
+  p.layers = 2;
+  const auto saved_by = [&](OptimizerKind optimizer, std::int64_t step) {
+    p.optimizer = optimizer;
+    RestartedRun run(p, 0);
+    run.trainer->store().initialize(3, 1);
+    run.step(0);
+    CheckpointMeta meta;
+    meta.step = step;
+    return StateSaver(run.trainer->store(), run.trainer->axes(), folder).save(meta);
+  };
+  const auto said_to = [&](const std::filesystem::path& path, OptimizerKind optimizer,
+                           bool each_head = false) {
+    p.optimizer = optimizer;
+    p.each_head = each_head;
+    RestartedRun run(p, 1);
+    CheckpointReader reader(path);
+    return message_of(
+        [&] { load_state(run.trainer->store(), reader, run.trainer->freeze_states()); });
+  };
+  const auto adamw = saved_by(OptimizerKind::adamw, 1), muon = saved_by(OptimizerKind::muon, 2),
+             shampoo = saved_by(OptimizerKind::shampoo, 3);
+  test::meet();
+  using testing::HasSubstr;
+  EXPECT_THAT(said_to(adamw, OptimizerKind::muon),
+              HasSubstr("it contains moment1, moment2 of blocks.0.qkv.weight, but the deck's "
+                        "optimizer has momentum --"));
+  EXPECT_THAT(said_to(muon, OptimizerKind::adamw),
+              HasSubstr("it contains momentum of blocks.0.qkv.weight, but the deck's optimizer has "
+                        "moment1, moment2 --"));
+  EXPECT_THAT(said_to(muon, OptimizerKind::shampoo),
+              HasSubstr("it contains momentum of blocks.0.qkv.weight, but the deck's optimizer has "
+                        "left, left_root, momentum, right, right_root --"));
+  EXPECT_THAT(said_to(shampoo, OptimizerKind::shampoo, true),
+              HasSubstr("left/blocks.0.qkv.weight has the shape"));
+  EXPECT_EQ(said_to(shampoo, OptimizerKind::shampoo), "");
+  EXPECT_EQ(said_to(muon, OptimizerKind::muon, true), "");
+  test::meet();
 }
 
 // A model of many chunks: no rank reads more than its share, and a chunk at each end of a share.

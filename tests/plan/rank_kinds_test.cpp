@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "kernels/open/open.hpp"
 #include "tests/plan/ten_experts.hpp"
 #include "tests/support/dry.hpp"
@@ -143,6 +147,35 @@ TEST(RankKinds, ReserveAsTheFirst) {
             }
           }
         }
+}
+
+// Owners of matrices differ, but not by more FLOPs than the largest matrix takes. Their memory is
+// equal.
+TEST(RankKinds, OfMatricesDifferByAMatrix) {
+  const auto target = roomy_target();
+  for (const auto optimizer : {OptimizerKind::muon, OptimizerKind::shampoo})
+    for (const auto& grid : {Grid{1, 6, 1, 3}, Grid{2, 3, 2, 6}, Grid{1, 7, 1}}) {
+      auto in = test::ten_experts_on(grid);
+      in.setup.optimizer.name = optimizer;
+      const RankKinds kinds(in);
+      // Of q, k and v of all heads, say: none has more rows and columns than the model's width or
+      // its hidden width.
+      const auto& m = in.setup.model;
+      const auto most = static_cast<double>(std::max({m.width, m.ffn_width, m.heads * m.head_dim}));
+      const double largest = optimizer == OptimizerKind::muon
+                                 ? 5 * 6 * most * most * most
+                                 : std::numeric_limits<double>::infinity();
+      for (int rank = 0; rank < grid.ranks(); ++rank) {
+        SCOPED_TRACE(fmt::format("{} rank {}", describe(grid), rank));
+        const auto plan = plan_rank(in, target, rank);
+        const auto first = kinds.ranks()[static_cast<std::size_t>(kinds.of(rank))];
+        const auto of_kind = plan_rank(in, target, first);
+        EXPECT_EQ(plan.account.peak, of_kind.account.peak);
+        EXPECT_LE(plan.reserved, of_kind.reserved);
+        EXPECT_LE(std::fabs(plan.step_flops - of_kind.step_flops), largest);
+        EXPECT_EQ(plan.step_traffic.seq, of_kind.step_traffic.seq);
+      }
+    }
 }
 
 // Ranks that have as many heads of the model may have more and fewer of its teacher's.

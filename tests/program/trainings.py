@@ -134,6 +134,9 @@ CASES = [
     Case("adamw-clip", 1, "optimizer.clip=0.01 optimizer.no_decay=[\"embedding.*\"]"),
     Case("sgd", 1, "optimizer.name=sgd"),
     Case("sgd-no-clip", 1, "optimizer.name=sgd optimizer.clip=0 optimizer.weight_decay=0 optimizer.lr=0.1"),
+    Case("muon", 1, "optimizer.name=muon"),
+    Case("muon-llama-heads", 1, GQA + " optimizer.name=muon optimizer.matrix_heads=each optimizer.muon_polynomials=polar-express optimizer.adamw_lr=1e-3"),
+    Case("shampoo", 1, "optimizer.name=shampoo optimizer.shampoo_every=2"),
     Case("linear", 1, "schedule.shape=linear schedule.warmup_steps=0 schedule.min_lr=1e-4"),
     Case("wsd", 1, "schedule.shape=wsd schedule.decay_steps=2 train.steps=4"),
     # Number formats and backends.
@@ -168,6 +171,8 @@ CASES = [
     Case("data2-zero1-sgd", 2, "zero.stage=1 optimizer.name=sgd"),
     Case("data2-zero2", 2, "zero.stage=2 model.dropout=0.1"),
     Case("data2-zero3", 2, "zero.stage=3"),
+    Case("data2-zero3-muon-bf16", 2, f"zero.stage=3 optimizer.name=muon {BF16}"),
+    Case("data2-mixture-experts-shampoo", 2, f"parallel.expert=2 zero.stage=2 optimizer.name=shampoo {MIXTURE}"),
     Case("data2-zero3-gather-step", 2, "zero.stage=3 zero.gather=step"),
     Case("data2-zero3-reduce-step", 2, "zero.stage=3 zero.reduce=step"),
     Case("data2-zero3-both-step", 2, f"zero.stage=3 zero.gather=step zero.reduce=step {GQA}"),

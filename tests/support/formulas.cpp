@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/arena.hpp"
+#include "tests/support/matrix_traffic.hpp"
 #include "tests/support/mixture_formulas.hpp"
 #include "tests/support/sequence_formulas.hpp"
 
@@ -234,8 +235,8 @@ std::size_t most_whole_gradients(const RankStep& s) {
 }  // namespace
 
 Axes::Traffic step_traffic(const RankStep& s) {
-  return {shard_traffic(s), seq_traffic(s) + choices_traffic(s), pipe_traffic(s),
-          expert_traffic(s)};
+  return {shard_traffic(s) + matrix_traffic(s), seq_traffic(s) + choices_traffic(s),
+          pipe_traffic(s), expert_traffic(s)};
 }
 
 // FLOPs of the adapter of the embedding or the head. The embedding looks up rows of b, so only a is
@@ -307,7 +308,7 @@ double step_flops(const RankStep& s) {
     const bool whole = !b->expert_in.empty() || s.recompute == Recompute::block;
     if (s.in_chunks) sum += backwards * 2 * t * (whole ? qkv : weights + adapters);
   }
-  return sum;
+  return sum + muon_flops(s);
 }
 
 StateBytes state_bytes(const RankStep& s) {
@@ -322,7 +323,9 @@ StateBytes state_bytes(const RankStep& s) {
     if (learns) most.weights += block(n, s.master);
     if (!learns || type_of(s, g) != s.master) most.weights += block_of_bytes(kept_bytes(s, g, n));
     if (!trains(s, g)) continue;
-    most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
+    most.optimizer += static_cast<std::size_t>(s.averages) * block(n, s.master);
+    most.optimizer += g.as_matrices ? matrix_state_bytes(s, g)
+                                    : static_cast<std::size_t>(s.state_arrays) * block(n, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);
   }
   most.gathered = most_gathered(s);

@@ -10,6 +10,7 @@
 //               of tiles of its shard, or as many as the rank with the most
 //   seq         tests/support/sequence_formulas.hpp
 //   pipe        t * width * e a message; a table that two stages use: n_u * e_master each way
+//   matrices    tests/support/matrix_traffic.hpp, of optimizers that see them whole
 //   experts     tests/support/mixture_formulas.hpp; a share of them has an N and an R of its own
 //   FLOPs       2 a weight of a product and token, attention's causal half, and twice that backward
 #include "lib/comm/axes.hpp"
@@ -19,7 +20,7 @@ namespace trireme {
 
 // Payload that leaves the rank in the step.
 Axes::Traffic step_traffic(const RankStep&);
-// Of products and attention, where nothing is frozen.
+// Of products and attention, where nothing is frozen and the optimizer is not Shampoo.
 double step_flops(const RankStep&);
 
 // The most bytes that the step holds, in the account's kinds.

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/pattern.hpp"
+#include "lib/train/optimizer.hpp"
+#include "tests/support/matrix_formulas.hpp"
 
 namespace trireme {
 
@@ -135,6 +137,9 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   in.expert_rank = grid.place(rank) % grid.expert;
   in.expert_ranks = grid.expert;
   in.gather_type = setup.zero.gather_type;
+  s.matrices = optimizer_rules(setup.optimizer, 0).matrices;
+  for (const auto& p : s.spec.params)
+    if (s.matrices) in.as_matrices.push_back(test::sees_matrices(p));
   s.layout = make_layout(s.spec, in);
 
   const auto& z = setup.zero;
@@ -154,8 +159,9 @@ RankStep rank_step(const TrainerSetup& setup, const TrainConfig& train, const Gr
   s.master = wide(setup.compute);
   s.reduce = s.compute == DType::f64 ? DType::f64 : setup.reduce;
   const bool plain = setup.optimizer.name == OptimizerKind::sgd && setup.optimizer.momentum == 0;
-  s.state_arrays = setup.optimizer.name == OptimizerKind::adamw ? 2 : plain ? 0 : 1;
-  s.state_arrays += setup.ema > 0;
+  const bool adamw = setup.optimizer.name == OptimizerKind::adamw || s.matrices;
+  s.state_arrays = adamw ? 2 : plain ? 0 : 1;
+  s.averages = setup.ema > 0;
   s.recompute = setup.recompute;
   s.in_chunks = setup.chunk_tokens > 0 && setup.chunk_tokens < s.positions;
   s.counts_samples = setup.balance == Balance::sample && setup.balance_weight > 0;

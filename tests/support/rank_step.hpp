@@ -2,6 +2,7 @@
 // What one rank does in a training step, as plain values from the deck's settings alone: what
 // formulas of traffic and memory start from. Pure.
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/comm/grid.hpp"
@@ -48,8 +49,10 @@ struct RankStep {
   std::int64_t samples = 0, positions = 0;  // of a microbatch; on this rank
   DType compute = DType::f32, master = DType::f32;
   DType reduce = DType::f32;  // what gradients travel as
-  // Moments that the optimizer keeps, and averages, as long as the weights.
-  std::int64_t state_arrays = 2;
+  // Moments that the optimizer keeps, and averages, as long as the weights; the moments of weights
+  // that are updated as matrices are formulas of their own (matrix_traffic.hpp).
+  std::int64_t state_arrays = 2, averages = 0;
+  std::optional<MatrixOptimizer> matrices;
   Recompute recompute = Recompute::none;
   bool in_chunks = false;               // what stands before and behind attention
   std::vector<std::uint8_t> trainable;  // by ParamId
