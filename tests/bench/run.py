@@ -183,6 +183,14 @@ class Bench:
             print(f"{exactness:<12}{model:<10}{dtype:<6}{ranks:>6}{fast:>9.1f}{ms:>9.1f}{times:>7.3f}{of_cpu:>8.3f}{most:>6.2f}"
                   f"{'' if times <= most else '  MISSED'}", flush=True)
 
+    def matrices(self):
+        """An update of Muon, and the matrix products of its steps alone, in turns within one process."""
+        print(f"\n{'Muon, 124M':<12}{'dtype':<6}{'ranks':>6}{'s':>9}{'products':>10}{'times':>7}{'most':>6}")
+        for dtype, ranks in (("f32", 1), ("f32", 2), ("bf16", 1), ("bf16", 2)):
+            said = self.on_ranks(ranks, "bench_matrices", dtype, str(2 // ranks))
+            update, products, times = re.search(r"update_s (\S+) products_s (\S+) ratio (\S+)", said).groups()
+            print(f"{'':<12}{dtype:<6}{ranks:>6}{update:>9}{products:>10}{times:>7}{1.3:>6}{'' if float(times) <= 1.3 else '  MISSED'}", flush=True)
+
     def checkpoints(self, folder):
         """Shares of what the disk gives, and what training waits for."""
         said = self.on_ranks(2, "bench_checkpoint", str(folder), str(self.rounds))
@@ -286,6 +294,7 @@ def main():
     bench.schedules()
     bench.ranks()
     bench.exactness()
+    bench.matrices()
     with tempfile.TemporaryDirectory(dir=build) as folder:
         bench.checkpoints(Path(folder))
         bench.text(Path(folder))
