@@ -187,9 +187,21 @@ std::string checkpoint_to_roll_back_to(const Communicator& world,
   return newest_undamaged(world, checkpoints, allowed);
 }
 
+// Throws Error if the run was trained with another optimizer and one of the two updates whole
+// matrices. Their arrays may have the same names and shapes, so that their state would be mistaken.
+static void require_same_optimizer(const Inputs& in) {
+  if (in.from->meta().deck.empty()) return;
+  const auto before = deck_of(*in.from).optimizer.name, after = in.deck.optimizer.name;
+  require(before == after || (!sees_matrices(before) && !sees_matrices(after)),
+          "{} was trained with optimizer.name = \"{}\", but the deck has \"{}\": restart with the "
+          "same optimizer, or start a new run from its weights with model.init_from",
+          in.from->directory().string(), name_of(before), name_of(after));
+}
+
 void compare_models(const Communicator& world, const Inputs& in, OtherModel other) {
   if (!in.from) return;
   together(world, [&] {
+    require_same_optimizer(in);
     const auto differences = model_differences(description_of(*in.from), description_of(in.deck));
     if (differences.empty()) return;
     const auto text = fmt::format("the model in {} computes differently from the deck's model: {}",

@@ -63,7 +63,7 @@ continue_with() {
 # and `hung` to the reason if it must be ended.
 watch() {
   local now lock copies limit=$TRIREME_START_LIMIT
-  [ -n "$died" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
+  [ -n "$has_trained" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
   lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
   now=$(uptime)
   # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.
@@ -82,7 +82,7 @@ watch() {
   if [ -n "$trains" ] && copies=$(cat "$run/memory_copies.json" 2> /dev/null) && ! taken_over; then copied=$copies; fi
   if [ -z "$trains" ]; then
     if is_this_start; then
-      trains=yes seen_at=$now
+      trains=yes has_trained=yes seen_at=$now
       [ -z "$died" ] || record $((now - failed_at))
     elif [ $((now - seen_at)) -ge $limit ]; then
       hung="did not train within $limit s"
@@ -193,14 +193,18 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest why='' try grid_text=''
+  local verdict=$1 node gone=() newest why='' try grid_text='' suspected
   shift
   ! taken_over || return
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
+  suspected=${#silent[@]}
   for try in 1 2 3; do
     ask_nodes
     [ -z "$asking" ] && [ -z "$signalled" ] || break
   done
+  # A node may only be slow to end its ranks. It gets the whole time if it is needed.
+  if [ "$suspected" -gt 0 ] && [ -z "$signalled" ] && ! all_answer &&
+    { [ -e "$run/memory_copies.json" ] || [ "$(answering | wc -l)" -lt "$wanted" ]; }; then ask_nodes; fi
   for node in "${use[@]}"; do
     [ -n "${answers[$node]-}" ] || gone+=("$node")
   done
@@ -276,9 +280,9 @@ recover() {
 
 run_and_recover() {
   local reached fruitless=0 died='' hung='' death='' rescued='' asking='' failed_at failed_when lost_at continued before
-  local grid=() arguments launcher status reason goes_on node spares='' copied='' told='' holder='' earlier_job
+  local grid=() arguments launcher status reason goes_on node spares='' copied='' told='' holder='' earlier_job lock_before has_trained=''
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
-  code=1 requeue_for='' earlier_job=$(said job)
+  code=1 requeue_for='' earlier_job=$(said job) lock_before=$(cat "$run/lock" 2> /dev/null)
   [[ $earlier_job =~ ^[A-Za-z0-9_][A-Za-z0-9._-]*$ ]] || earlier_job=''
   if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
     say "TRIREME_SPARES=$TRIREME_SPARES and TRIREME_RETRIES=$TRIREME_RETRIES must be whole numbers from 0 on"

@@ -22,12 +22,13 @@ newest_step() {
 # Prints the step of the newest row of history.csv, or nothing.
 last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
 
-# Succeeds if another job has locked the run directory. Sets `holder` to the job.
+# Succeeds if another job has locked the run directory since this script began. Sets `holder` to the job. A lock that is older may be that
+# of an earlier job, which the program waits for.
 taken_over() {
   local rest
   holder=''
   read -r rest holder rest 2> /dev/null < "$run/lock"
-  [ -n "$holder" ] && [ "$holder" != "$job" ]
+  [ -n "$holder" ] && [ "$holder" != "$job" ] && [ "$(cat "$run/lock" 2> /dev/null)" != "${lock_before-}" ]
 }
 
 # record SECONDS: adds a row to recoveries.csv. SECONDS is the time from the failure until the new start trained, or empty if the

@@ -118,20 +118,22 @@ FileRecord write_master(const std::filesystem::path& directory, std::int64_t ste
   record.name = master_name;
   const auto path = directory / record.name;
   auto file = PosixFile::create(path);
-  Hdf5Sink sink(file);
-  try {
-    auto hdf5 = sink.create();
-    set_number(hdf5, "step", step, path);
-    for (const auto& [name, names] : parameters) {
-      const auto group = create_group(hdf5, name, path);
-      for (const auto& [parameter, sources] : names) write_virtual(group, sources, path);
+  {  // other threads may use HDF5 while the disk is written
+    Hdf5Sink sink(file);
+    try {
+      auto hdf5 = sink.create();
+      set_number(hdf5, "step", step, path);
+      for (const auto& [name, names] : parameters) {
+        const auto group = create_group(hdf5, name, path);
+        for (const auto& [parameter, sources] : names) write_virtual(group, sources, path);
+      }
+      hdf5.close("H5Fclose", path);
+    } catch (const Error&) {
+      sink.check();
+      throw;
     }
-    hdf5.close("H5Fclose", path);
-  } catch (const Error&) {
     sink.check();
-    throw;
   }
-  sink.check();
   record.size = file.size();
   record.hash = hash_around_chunks(file, {});
   file.sync();

@@ -209,26 +209,28 @@ FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta& meta,
   record.name = shard_name(rank);
   record.rank = rank;
   const auto& path = file.path();
-  Hdf5Sink sink(file);
-  try {
-    auto hdf5 = sink.create();
-    const std::int64_t number = rank;
-    set_attribute(hdf5, "rank", {&number, 1}, path);
-    set_attribute(hdf5, "step", {&meta.step, 1}, path);
-    set_attribute(hdf5, "run", meta.run, path);
-    std::map<std::string, Hdf5Handle> groups;
-    for (const auto& s : slices) {
-      if (!groups.contains(s.array)) groups.emplace(s.array, create_group(hdf5, s.array, path));
-      record.slices.push_back(write_slice(groups.at(s.array), s, source, sink, path));
+  {  // other threads may use HDF5 while the disk is written
+    Hdf5Sink sink(file);
+    try {
+      auto hdf5 = sink.create();
+      const std::int64_t number = rank;
+      set_attribute(hdf5, "rank", {&number, 1}, path);
+      set_attribute(hdf5, "step", {&meta.step, 1}, path);
+      set_attribute(hdf5, "run", meta.run, path);
+      std::map<std::string, Hdf5Handle> groups;
+      for (const auto& s : slices) {
+        if (!groups.contains(s.array)) groups.emplace(s.array, create_group(hdf5, s.array, path));
+        record.slices.push_back(write_slice(groups.at(s.array), s, source, sink, path));
+      }
+      groups.clear();
+      write_record(hdf5, to_text(ShardRecord{meta, hash128(meta.tokenizer), record.slices}), path);
+      hdf5.close("H5Fclose", path);
+    } catch (const Error&) {
+      sink.finish();  // throws a failed write, which causes the errors of HDF5
+      throw;
     }
-    groups.clear();
-    write_record(hdf5, to_text(ShardRecord{meta, hash128(meta.tokenizer), record.slices}), path);
-    hdf5.close("H5Fclose", path);
-  } catch (const Error&) {
-    sink.finish();  // throws a failed write, which causes the errors of HDF5
-    throw;
+    sink.finish();
   }
-  sink.finish();
   record.size = file.size();
   record.hash = hash_around_chunks(file, record.slices);
   file.sync();

@@ -176,7 +176,9 @@ void Saving::save_as_usual(CheckpointMeta& meta) {
 // Starts to write the checkpoint whose memory copy has ended.
 void Saving::write_from_copy(Last last) {
   try {
-    saver_.begin(copies_->copied());
+    auto state = copies_->copied();
+    from_copy_ = state.in_memory;
+    saver_.begin(std::move(state));
   } catch (const SharedError& e) {
     failed(e, now_.step, last);
   }
@@ -249,7 +251,6 @@ void Saving::finish_copy(Last last) {
   if (failure.empty()) ++copies_made_;
   log_copy(failure, copied_step_);
   if (!checkpoint_waits) return;
-  from_copy_ = failure.empty();
   write_from_copy(last);
   now_.waited += seconds_since(begin);
 }

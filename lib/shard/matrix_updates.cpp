@@ -181,7 +181,6 @@ class Round {
           owned[index(rank)] = whole_.slice(r.begin - m->elements.begin, {r.count()}).view();
     exchange(way, mine, owned, {g_.plan.sizes.sent, g_.compute()});
     for (std::size_t k = 0; k < squares_.size(); ++k) exchange_square(way, k);
-    keep_all();
   }
 
   void exchange_square(Way way, std::size_t k) {
@@ -221,10 +220,6 @@ class Round {
     g_.backend.wait(queue, g_.backend.record(Queue::compute));
     pending_.push_back(
         ranks.exchange(g_.backend, queue, dst, src, {OperationKind::exchange, "matrices"}, most));
-  }
-
-  void keep_all() {
-    if (pending_.empty()) return;
     for (const auto& t : {wide_, sent_, whole_}) pending_.back().keep(t);
     for (const auto& t : squares_) pending_.back().keep(t);
   }
@@ -292,7 +287,16 @@ MatrixUpdates::MatrixUpdates(Backend& b, const ModelSpec& spec, const Layout& la
       shards_(shards),
       gradients_(gradients),
       optimizer_(std::move(optimizer)),
-      order_(exact ? SumOrder::by_shape : SumOrder::any) {}
+      exact_(exact) {}
+
+// If several ranks compute the step of one matrix, their bits must be equal, even if the ranks have
+// different numbers of threads.
+SumOrder MatrixUpdates::order(bool of_experts) const {
+  const auto& sharers = of_experts ? sharding_.experts : sharding_.stage;
+  const bool repeated = sharers.replicas.size() > 1 || sharding_.tied_stage >= 0;
+  return exact_ || (repeated && backend_.properties().invariant) ? SumOrder::by_shape
+                                                                 : SumOrder::any;
+}
 
 const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_experts) {
   std::vector<std::size_t> segments;
@@ -315,7 +319,7 @@ const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_
 void MatrixUpdates::update(const UpdateFactors& factors, const Trainability& trainability) {
   if (!optimizer_) return;
   for (const bool of_experts : {false, true})
-    run({backend_, spec_, layout_, sharding_, shards_, gradients_, *optimizer_, order_,
+    run({backend_, spec_, layout_, sharding_, shards_, gradients_, *optimizer_, order(of_experts),
          of_experts ? sharding_.experts : sharding_.stage, plan(trainability, of_experts),
          factors});
 }

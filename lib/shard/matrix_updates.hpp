@@ -33,6 +33,7 @@ class MatrixUpdates {
 
  private:
   const MatrixPlan& plan(const Trainability&, bool of_experts);
+  SumOrder order(bool of_experts) const;
 
   Backend& backend_;
   const ModelSpec& spec_;
@@ -41,7 +42,7 @@ class MatrixUpdates {
   const Shards& shards_;
   const GradientSums& gradients_;
   std::optional<MatrixOptimizer> optimizer_;
-  SumOrder order_;
+  bool exact_;
   // The newest plans, without and with experts that are distributed over ranks, and the trained
   // segments that they are for.
   struct Planned {

@@ -311,11 +311,21 @@ std::string CopySaver::finish() {
 CopiedState CopySaver::copied() const {
   CopiedState state{meta_, mine_, {}};
   if (newest_ != meta_.step) return state;
-  together(axes_.world, [&] {
-    if (mine_.slices.empty()) return;
-    const auto path = copies_ / checkpoint_name(newest_) / shard_.name;
-    state.shard = {shard_, *exchange_->own(), std::make_shared<PosixFile>(PosixFile::open(path))};
-  });
+  try {
+    together(axes_.world, [&] {
+      if (mine_.slices.empty()) return;
+      const auto path = copies_ / checkpoint_name(newest_) / shard_.name;
+      state.shard = {shard_, *exchange_->own(), std::make_shared<PosixFile>(PosixFile::open(path))};
+    });
+  } catch (const SharedError& e) {
+    if (axes_.world.rank() == 0)
+      log_warning("step {}: the checkpoint is not written from the memory copy: {}", newest_,
+                  e.what());
+    state.shard = {};
+    state.in_memory = false;
+    return state;
+  }
+  state.in_memory = true;
   return state;
 }
 

@@ -63,7 +63,7 @@ class CopySaver {
   // Step of the newest complete copy, or -1.
   std::int64_t newest() const { return newest_; }
   // Returns the state that begin() copied last, with this rank's shard if finish() has completed
-  // the copy. Throws SharedError if a shard cannot be opened.
+  // the copy. If a rank cannot open its shard, no rank has one.
   CopiedState copied() const;
   // Drops a copy in progress, and removes all copies of this start of the run.
   void remove_all();

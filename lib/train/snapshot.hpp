@@ -46,6 +46,9 @@ struct CopiedState {
     std::shared_ptr<PosixFile> file;  // is not overwritten while the checkpoint is being written
   };
   std::optional<Shard> shard{};
+  // True if the shards of all ranks are in a complete memory copy. The snapshots are then not
+  // needed.
+  bool in_memory = false;
 };
 
 // A copy of the elements that a rank writes into a checkpoint.

@@ -186,7 +186,7 @@ def in_a_copy(at, fault):
 def over_an_older_copy(at, fault):
     """a rank dies while it writes a copy over the copy before the newest, and the newest is used"""
     killed(at, more=COPIES.replace("every=3", "every=2"), faults=f"{SLOW.replace('40', '150')}; {fault}")
-    rescue(at, "a,b", r"rescued step [24]\n")
+    rescue(at, "a,b", r"rescued step [246]\n")
     go_on(at)
 
 
@@ -194,7 +194,7 @@ def over_an_older_copy(at, fault):
 def beside_a_checkpoint(at):
     """copies are made while a checkpoint is being written"""
     killed(at, more="checkpoint.every_steps=4 checkpoint.memory_every=1",
-           faults=f"{SLOW.replace('40', '150')}; write *run/checkpoints/*/rank-00000.h5 1 sleep:60000; write */run/history.csv 9 SIGKILL")
+           faults=f"{SLOW.replace('40', '150')}; write *run/checkpoints/*/rank-00000.h5 1 sleep:60000; write */run/history.csv 8 SIGKILL")
     assert not list((at / "run/checkpoints").glob("step-*"))
     rescue(at, "a,b", r"rescued step [567]\n")
     go_on(at)
@@ -326,7 +326,7 @@ def own_error(at):
 @story(CASES)
 def alive(at):
     """the copies of a run that still trains are not rescued"""
-    train(at, "a,b", "exact-data2", faults=SLOW.replace("40", "150"), signals=(
+    train(at, "a,b", "exact-data2", faults=SLOW.replace("40", "600"), signals=(
         ("row 6", "shell", "! $TRIREME rescue run 2> refusal && grep -q 'another process is training' refusal"),))
     at.take("exact-data2", run="whole")
     at.same("run", "whole")
