@@ -101,7 +101,7 @@ def deaths():
 def looks():
     """A run is looked at before and after the script was suspended."""
     looks = [(0, ""), (5, ""), (11, ""), (100, ""), (109, ""), (112, "no heartbeat for 12 s")]  # second, what is wrong then
-    text = "TRIREME_SILENCE=12 deaths=/nowhere trains=yes seen='' seen_at=0 looked_at=0 died='' died_at='' hung='' killed=x\nuptime() { echo $time; }\n"
+    text = "TRIREME_SILENCE=12 deaths=/nowhere trains=yes has_trained=yes seen='' seen_at=0 looked_at=0 died='' died_at='' hung='' killed=x\nuptime() { echo $time; }\n"
     text += "".join(f"time={second}; watch; echo \"{second} $hung\"\n" for second, _ in looks)
     require(bash(text) == [f"{second} {wrong}" for second, wrong in looks], str(bash(text)))
 

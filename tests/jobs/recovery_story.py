@@ -11,7 +11,8 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "jobscripts"
 
-# A node in down/ refuses every command; one in mute/ does not answer. $ON is the list of nodes on which a command runs.
+# A node in down/ refuses every command; one in mute/ does not answer. Each time that a node is asked for its processes, it first takes a
+# line of slow/NODE, if there is one, and runs it. $ON is the list of nodes on which a command runs.
 STAND_INS = {
     "trireme": r"""
 outcome() { # STATUS STEP [REASON]
@@ -31,6 +32,7 @@ copies() { # [STEP]: the run keeps memory copies, of which that of the step is c
 }
 finish() { rm -rf run/memory_copies.json "$held"/*; outcome done 9; row 9; exit 0; }
 hangs() { exec /bin/sleep 600; }
+asks() { mkdir -p slow; printf '%s\n' "${@:2}" > "slow/$1"; } # NODE LINE...: what the node does when it is asked the next times
 soon() { env -u TRIREME_LAUNCHED bash -c "until [ -e asked ]; do /bin/sleep 0.2; done; $1" > /dev/null 2>&1 & } # COMMAND, while the script recovers
 held=memory/trireme-$(id -u)/${SLURM_JOB_ID:-$TRIREME_JOB}
 mkdir -p run
@@ -52,6 +54,9 @@ esac""",
 list=$1
 shift
 for n in ${list//,/ }; do
+  if [ -s slow/$n ] && [[ " $* " != *" rescue "* && " $* " != *" train "* ]]; then
+    eval "$(flock slow/$n sed -i -e '1{w /dev/stdout' -e 'd}' slow/$n)"
+  fi
   [ ! -e mute/$n ] || { touch asked; exec /bin/sleep 60; }
   [ ! -e down/$n ] || { echo "no answer from $n" >&2; exit 1; }
 done
@@ -77,7 +82,9 @@ exec on "$1" dash -c "${*:2}" """,
 case "$1 $2" in
   "show hostnames") tr , '\n' <<< "$3" ;;
   "show job") [ ! -e cancelled ] || STATE=CANCELLED; echo "   JobState=$STATE" ;;
-  requeue*) echo requeue >> calls ;;
+  requeue*)
+    echo requeue >> calls
+    eval "$(cat "requeue.$(grep -c ^requeue calls)" 2> /dev/null)" ;;
 esac""",
     "squeue": '[ -n "$STEP" ] && /bin/sleep 1 && echo "$STEP trireme"',
     "scancel": '[[ $* == *KILL* ]] && echo "kill ${*: -1}" >> calls',
