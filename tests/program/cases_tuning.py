@@ -77,6 +77,27 @@ def adapters(at):
 
 
 @story(CASES, fast=True)
+def optimizers(at):
+    """a restart keeps the optimizer of matrices, also where the arrays of another one have the same names and shapes"""
+    at.take("one", run="base")
+    beside = "model.init_from=base adapter.rank=2 checkpoint.every_steps=4 checkpoint.keep_last=0"
+    decks = {"sgd": "optimizer.name=sgd optimizer.momentum=0.9", "muon": "optimizer.name=muon"}
+    for name, words in decks.items():
+        at.train(f"{beside} {words} train.steps=4", run=name)
+    # The checkpoints of both have the same arrays, so only their decks say which optimizer made them.
+    files = [at.json(f"{name}/checkpoints/step-00000004/manifest.json")["content"]["files"] for name in decks]
+    of_sgd, of_muon = ({(s["group"], s["name"], *s["shape"]) for file in all_files for s in file.get("slices", [])} for all_files in files)
+    assert of_sgd == of_muon and len({group for group, *_ in of_sgd}) == 2, (of_sgd, of_muon)
+    for before, after in (("sgd", "muon"), ("muon", "sgd")):
+        refusal = rf'{before}/checkpoints/step-00000004 was trained with optimizer\.name = "{before}", but the deck has "{after}": restart with the same optimizer'
+        at.train(f"{beside} {decks[after]} train.steps=8 --restart latest", run=before, codes=(1,), says=(refusal,))
+        assert len(at.losses(before)) == 4
+        at.train(f"{beside} {decks[after]} train.steps=8 --restart {before}/checkpoints/step-00000004", run="other", codes=(1,), says=(refusal,))
+        at.train(f"{beside} {decks[before]} train.steps=8 --restart latest", run=before)
+        assert len(at.losses(before)) == 8
+
+
+@story(CASES, fast=True)
 def kept(at):
     """a base in 4 bits: what was planned is taken and sent, a restart and readers have its numbers on any grid, an export has the base's own"""
     at.take("one", run="base")
