@@ -134,6 +134,7 @@ launch() {
     moment
   done
   { [ -z "$again" ] || ! runs $again || { kill $again && wait $again; }; } 2> /dev/null
+  [ -n "$trains" ] || ! is_this_start || has_trained=yes # it ended soon after it trained
   code=137
   if [ -z "$stuck" ]; then
     wait $pid
