@@ -104,7 +104,7 @@ struct UsualRates {
 // for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
 // learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
 // learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
-// Shampoo's steps have the norm of Muon's, but a momentum of 0.95 adds up to 20 of them.
+// Steps of Shampoo are as large as those of Muon, but with a momentum of 0.95, up to 20 add up.
 UsualRates usual_rates(const OptimizerConfig& o) {
   const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
   if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};

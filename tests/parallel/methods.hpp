@@ -25,7 +25,7 @@ struct Weight {
   bool open = false;  // its step hangs on the sign of a sum that is 0 but for rounding
 };
 using Formula = std::function<void(Weight&, double g, double rate, double decay)>;
-// What a matrix has been through beside its weights.
+// The state of a matrix that is not one number for each weight.
 struct Whole {
   std::int64_t rows, columns;
   test::ShampooSides sides{};

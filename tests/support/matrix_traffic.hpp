@@ -13,7 +13,7 @@ namespace trireme {
 
 std::int64_t matrix_traffic(const RankStep&);
 double muon_flops(const RankStep&);
-// Bytes of the shards of all arrays of a segment of matrices, but for averages.
+// Returns the bytes of optimizer state on this rank for a segment of matrices, without averages.
 std::size_t matrix_state_bytes(const RankStep&, const Segment&);
 
 }  // namespace trireme
