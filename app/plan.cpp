@@ -70,15 +70,16 @@ Prediction predict_run(const PlanArguments& a, const MachineModel& machine, cons
                        const PlanInput& input, const DryTarget& target, const Plan& plan) {
   const auto kinds = record_kinds(input, target, machine);
   const auto times = simulate(machine, kinds);
-  double checkpoint = 0;
-  for (const auto& r : plan.ranks) checkpoint = std::max(checkpoint, r.checkpoint_bytes);
+  SavedBytes saved;
+  for (const auto& r : plan.ranks)
+    saved = {std::max(saved.all, r.checkpoint_bytes), std::max(saved.changing, r.changing_bytes)};
   const auto steps = total_steps(deck.train, deck.data.context);
   const RunInput run{steps, saved_by_ramp(input, target, machine, steps, times.seconds),
                      decay_ends_before(deck, steps), deck.checkpoint, deck.precision.tf32};
   if (!a.trace.empty()) {
     write_output(a.trace, trace_file, a.existing, prediction_trace(kinds, times));
   }
-  auto predicted = predict(input, run, machine, times, checkpoint);
+  auto predicted = predict(input, run, machine, times, saved);
   predicted.operations = operation_seconds(machine, kinds);
   if (a.generate > 0) predicted.generation = predict_generation(input, target, machine, a.generate);
   return predicted;

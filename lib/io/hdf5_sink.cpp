@@ -16,8 +16,8 @@ static std::mutex& hdf5_in_use() {
   return mutex;
 }
 
-Hdf5Sink::Hdf5Sink(PosixFile& file)
-    : turn_of_hdf5_(hdf5_in_use()), file_(&file), old_size_(file.size()) {}
+Hdf5Sink::Hdf5Sink(PosixFile& file, std::span<const std::byte> old)
+    : turn_of_hdf5_(hdf5_in_use()), file_(&file), old_size_(file.size()), old_(old) {}
 
 void Hdf5Sink::keep(const std::exception& e) noexcept {
   if (error_.empty()) error_ = e.what();
@@ -53,8 +53,10 @@ void Hdf5Sink::write(std::span<const std::byte> bytes, std::int64_t offset) noex
   const bool staged = bytes.data() == staging_[turn_].data();
   try {
     if (staged && bytes.size() >= behind_bytes) {
-      behind_.start([this, bytes, offset] { store(bytes, offset); });
+      behind_.start([this, bytes, offset] { store_if_changed(bytes, offset); });
       turn_ = 1 - turn_;
+    } else if (staged) {
+      store_if_changed(bytes, offset);
     } else {
       store(bytes, offset);
     }
@@ -81,6 +83,18 @@ void Hdf5Sink::store(std::span<const std::byte> bytes, std::int64_t offset) {
   if (end - written_back_ < writeback_bytes) return;
   file_->start_writeback(written_back_, end - written_back_);
   written_back_ = end;
+}
+
+// HDF5 writes chunks only once, so what is left out here does not change later. It may write its
+// own structures several times, which therefore never are left out.
+void Hdf5Sink::store_if_changed(std::span<const std::byte> bytes, std::int64_t offset) {
+  const auto end = offset + std::ssize(bytes);
+  const bool same =
+      end <= std::ssize(old_) && std::memcmp(old_.data() + offset, bytes.data(), bytes.size()) == 0;
+  if (!same) return store(bytes, offset);
+  clear_old_up_to(offset);
+  cleared_ = std::max(cleared_, end);
+  unchanged_.push_back({offset, end});
 }
 
 bool Hdf5Sink::read(std::span<std::byte> out, std::int64_t offset) noexcept {

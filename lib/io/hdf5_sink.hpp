@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/base/background_work.hpp"
+#include "lib/base/byte_range.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/io/hdf5_handle.hpp"
 
@@ -29,7 +30,10 @@ class Hdf5Sink {
   // Borrows a file that is open for reading and writing. HDF5 sees an empty file: bytes that it
   // does not write become 0, whatever the file contained. This object must outlive the HDF5 file
   // handle. Throws Error if the file's size is unknown.
-  explicit Hdf5Sink(PosixFile& file);
+  //
+  // `old` is the content of the file in memory (MappedFile), or empty. If it is given, a write from
+  // staging() that would not change the file is left out.
+  explicit Hdf5Sink(PosixFile& file, std::span<const std::byte> old = {});
   Hdf5Sink(const Hdf5Sink&) = delete;
   Hdf5Sink& operator=(const Hdf5Sink&) = delete;
 
@@ -42,6 +46,8 @@ class Hdf5Sink {
   void check() const;
   // Waits for the last write, then calls check().
   void finish();
+  // Returns the ranges whose writes were left out. Call finish() first.
+  const std::vector<ByteRange>& unchanged() const { return unchanged_; }
 
   // Functions that the HDF5 driver calls.
   void write(std::span<const std::byte>, std::int64_t offset) noexcept;
@@ -52,6 +58,7 @@ class Hdf5Sink {
  private:
   void keep(const std::exception&) noexcept;
   void store(std::span<const std::byte>, std::int64_t offset);
+  void store_if_changed(std::span<const std::byte>, std::int64_t offset);
   void clear_old_up_to(std::int64_t offset);
   void join() noexcept;
 
@@ -61,6 +68,8 @@ class Hdf5Sink {
   std::int64_t end_ = 0;
   // Size of the file before HDF5 wrote to it, and the offset up to which its old content is gone.
   std::int64_t old_size_, cleared_ = 0;
+  std::span<const std::byte> old_;
+  std::vector<ByteRange> unchanged_;
   // File offset up to which the kernel has been asked to write back data.
   std::int64_t written_back_ = 0;
   std::string error_;

@@ -200,17 +200,19 @@ Hash128 hash_around_chunks(const PosixFile& file, std::span<const SliceRecord> s
 FileRecord write_shard(const fs::path& directory, int rank, const CheckpointMeta& meta,
                        std::span<const ParamSlice> slices, const SliceSource& source) {
   auto file = PosixFile::create(directory / shard_name(rank));
-  return rewrite_shard(file, rank, meta, slices, source);
+  std::vector<ByteRange> unchanged;
+  return rewrite_shard(file, rank, meta, slices, source, {}, unchanged);
 }
 
 FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta& meta,
-                         std::span<const ParamSlice> slices, const SliceSource& source) {
+                         std::span<const ParamSlice> slices, const SliceSource& source,
+                         std::span<const std::byte> old, std::vector<ByteRange>& unchanged) {
   FileRecord record;
   record.name = shard_name(rank);
   record.rank = rank;
   const auto& path = file.path();
   {  // other threads may use HDF5 while the disk is written
-    Hdf5Sink sink(file);
+    Hdf5Sink sink(file, old);
     try {
       auto hdf5 = sink.create();
       const std::int64_t number = rank;
@@ -230,6 +232,7 @@ FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta& meta,
       throw;
     }
     sink.finish();
+    unchanged.insert(unchanged.end(), sink.unchanged().begin(), sink.unchanged().end());
   }
   record.size = file.size();
   record.hash = hash_around_chunks(file, record.slices);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/byte_range.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/io/checkpoint.hpp"
 
@@ -31,9 +32,12 @@ struct NotFinite : Error {
 FileRecord write_shard(const std::filesystem::path& directory, int rank, const CheckpointMeta&,
                        std::span<const ParamSlice>, const SliceSource&);
 // Like write_shard(), but replaces the content of `file`, which is open for reading and writing.
-// The bytes are those of a new file, but the file system need not find space for them.
+// The bytes are those of a new file, but the file system need not find space for them. `old` is the
+// content of the file in memory (MappedFile), or empty. If it is given, chunks that the file
+// contains already are not written, and their ranges are appended to `unchanged`.
 FileRecord rewrite_shard(PosixFile& file, int rank, const CheckpointMeta&,
-                         std::span<const ParamSlice>, const SliceSource&);
+                         std::span<const ParamSlice>, const SliceSource&,
+                         std::span<const std::byte> old, std::vector<ByteRange>& unchanged);
 
 // Returns the hash of a shard file (see FileRecord). The function computes it from the hashes of
 // the chunks in the slice records, without reading the chunks.

@@ -190,8 +190,9 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     take_kept_arrays(in, trainer);
     Snapshot snapshot;
     const auto save = [&] {
-      plan.checkpoint_bytes =
-          std::max(plan.checkpoint_bytes, bytes_of(rank_slices(trainer.store())));
+      const auto slices = rank_slices(trainer.store());
+      plan.checkpoint_bytes = std::max(plan.checkpoint_bytes, bytes_of(slices));
+      plan.changing_bytes = std::max(plan.changing_bytes, changing_bytes(trainer.store(), slices));
       if (in.snapshot == PlanSnapshot::included) snapshot.reserve(trainer.store());
     };
     save();

@@ -79,6 +79,8 @@ struct RankPlan {
   std::size_t needed() const { return reserved + outside.all(); }
   // Upper limit for the bytes that the rank writes to a checkpoint.
   double checkpoint_bytes = 0;
+  // The part of checkpoint_bytes that training changes (lib/train/snapshot.hpp).
+  double changing_bytes = 0;
   // Upper limit for the bytes of memory copies in the memory file system of the rank's node, per
   // rank. Not part of `reserved`.
   double memory_copy_bytes = 0;

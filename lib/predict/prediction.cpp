@@ -83,16 +83,16 @@ double saved_by_ramp(const PlanInput& in, const DryTarget& target, const Machine
 // Sets the times of a memory copy. No machine file says how fast a device's state is copied to its
 // host.
 static void predict_copies(Prediction& p, const PlanInput& in, const RunInput& run,
-                           const MachineModel& m, double bytes) {
+                           const MachineModel& m, SavedBytes bytes) {
   if (run.checkpoint.memory_every == 0) return;
-  if (m.backend == "host" && m.memory_bandwidth) p.copy_wait = 2 * bytes / *m.memory_bandwidth;
+  if (m.backend == "host" && m.memory_bandwidth) p.copy_wait = 2 * bytes.all / *m.memory_bandwidth;
   if (in.grid.ranks() > m.ranks_of_node && m.far.bandwidth)
-    p.copy_transfer = bytes / share_of(m, m.far, "far");
+    p.copy_transfer = bytes.changing / share_of(m, m.far, "far");
   p.run += static_cast<double>(run.steps / run.checkpoint.memory_every) * p.copy_wait;
 }
 
 Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel& m,
-                   const Simulated& s, double checkpoint_bytes) {
+                   const Simulated& s, SavedBytes bytes) {
   Prediction p;
   p.step = s.seconds;
   const auto positions = static_cast<double>(in.train.batch * context_of(in.setup));
@@ -111,14 +111,14 @@ Prediction predict(const PlanInput& in, const RunInput& run, const MachineModel&
   p.checkpoints = checkpoints_of(run, p.step);
   const double steps = static_cast<double>(run.steps) * p.step - run.saved;
   p.run = steps;
-  predict_copies(p, in, run, m, checkpoint_bytes);
+  predict_copies(p, in, run, m, bytes);
   if (m.disk_write) {
-    const double write = checkpoint_bytes / *m.disk_write;
+    const double write = bytes.all / *m.disk_write;
     // An asynchronous checkpoint is written from a copy, which is made first. The run only waits if
     // the next checkpoint is due before this one is written, and for the last one. No machine file
     // says how fast a device's state is copied to its host.
     const bool known = m.backend == "host" && m.memory_bandwidth;
-    const double copy = known ? 2 * checkpoint_bytes / *m.memory_bandwidth : 0;
+    const double copy = known ? 2 * bytes.all / *m.memory_bandwidth : 0;
     const double between =
         p.checkpoints > 1 ? steps / static_cast<double>(p.checkpoints - 1) : steps;
     p.checkpoint = run.checkpoint.async ? copy + std::max(0.0, write - between) : write;

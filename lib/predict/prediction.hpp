@@ -66,10 +66,15 @@ std::map<std::string, double> operation_seconds(const MachineModel&, std::span<c
 double saved_by_ramp(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t steps,
                      double step_seconds);
 
-// Returns the prediction for a run whose simulated step is given. `checkpoint_bytes` is the maximum
-// number of bytes that one rank writes to a checkpoint.
+// Sizes of the state that one rank saves, as maxima over ranks, in bytes.
+struct SavedBytes {
+  double all = 0;       // of a checkpoint
+  double changing = 0;  // that training changes. Only these are sent with each memory copy
+};
+
+// Returns the prediction for a run whose simulated step is given.
 Prediction predict(const PlanInput&, const RunInput&, const MachineModel&, const Simulated&,
-                   double checkpoint_bytes);
+                   SavedBytes);
 
 // Format the prediction as lines for the terminal and as JSON.
 std::string prediction_text(const Prediction&, const MachineModel&);

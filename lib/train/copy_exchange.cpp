@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -11,49 +12,68 @@
 namespace trireme {
 namespace {
 
-constexpr int header_tag = 1, reply_tag = 2, data_tag = 3;
+constexpr int header_tag = 1, reply_tag = 2, ranges_tag = 3, data_tag = 4;
+// What a receiver replies.
+constexpr std::int64_t no_memory = 0, send_all = 1, send_changes = 2;
 
 template <class T>
 std::span<std::byte> raw_memory(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<std::byte> raw_memory(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+ByteMessage::Parts parts_of(std::span<std::byte> bytes, std::span<const ByteRange> ranges) {
+  ByteMessage::Parts parts;
+  for (const auto& r : ranges) {
+    expect(0 <= r.begin && r.begin <= r.end && r.end <= std::ssize(bytes), "a range of the file");
+    parts.push_back(bytes.subspan(static_cast<std::size_t>(r.begin),
+                                  static_cast<std::size_t>(r.end - r.begin)));
+  }
+  return parts;
 }
 
 }  // namespace
 
 // This rank's shard, on its way into the memory of another node.
 struct CopyExchange::Outgoing {
-  enum class Stage : std::uint8_t { writing, header, reply, data, done };
+  enum class Stage : std::uint8_t { writing, header, reply, ranges, data, done };
 
   int to;
   Stage stage = Stage::done;
   Header header{};
-  std::int64_t reply = 0;
+  std::int64_t reply = no_memory;
   std::unique_ptr<MappedFile> file{};  // once it is written
+  std::vector<ByteRange> changed{};
   std::unique_ptr<ByteMessage> message{};
 
-  void post(ByteMessage::Way way, const Communicator& channel, int tag, std::span<std::byte> bytes,
+  void post(ByteMessage::Way way, const Communicator& channel, int tag, ByteMessage::Parts parts,
             Stage next) {
-    message = std::make_unique<ByteMessage>(channel, way, to, tag, bytes);
+    message = std::make_unique<ByteMessage>(channel, way, to, tag, std::move(parts));
     stage = next;
   }
 };
 
 // A shard of another rank, on its way into the memory of this node.
 struct CopyExchange::Incoming {
-  enum class Stage : std::uint8_t { header, reserving, reply, data, checking, done };
+  enum class Stage : std::uint8_t { header, reserving, reply, ranges, data, checking, done };
 
   int from;
   Stage stage = Stage::header;
   Header header{};
-  std::int64_t reply = 0;
+  std::int64_t reply = no_memory;
   std::string failure{};
   std::unique_ptr<MappedFile> file{};
+  bool overwrites = false;  // an older file of the same size
+  std::vector<ByteRange> changed{};
   std::unique_ptr<ByteMessage> message{};
   BackgroundWork work{};
 
-  void post(ByteMessage::Way way, const Communicator& channel, int tag, std::span<std::byte> bytes,
+  void post(ByteMessage::Way way, const Communicator& channel, int tag, ByteMessage::Parts parts,
             Stage next) {
-    message = std::make_unique<ByteMessage>(channel, way, from, tag, bytes);
+    message = std::make_unique<ByteMessage>(channel, way, from, tag, std::move(parts));
     stage = next;
   }
   // Runs `what` on a thread. A failure becomes the failure of this shard.
@@ -94,12 +114,16 @@ void CopyExchange::begin(std::filesystem::path partial, Write write) {
   own_.reset();
   not_finite_.clear();
   failure_.clear();
+  sent_ = 0;
   outgoing_->stage = Outgoing::Stage::writing;
   try {
     writer_.start([this, write = std::move(write)] {
       auto written = write();
       if (!written) return;
-      if (peers_.receiver >= 0) outgoing_->file = std::move(written->file);
+      if (peers_.receiver >= 0) {
+        outgoing_->file = std::move(written->file);
+        outgoing_->changed = std::move(written->changed);
+      }
       own_ = std::move(written->record);
     });
   } catch (const Error& e) {
@@ -109,7 +133,7 @@ void CopyExchange::begin(std::filesystem::path partial, Write write) {
     incoming_.clear();
     for (const int from : peers_.senders) {
       auto& i = *incoming_.emplace_back(std::make_unique<Incoming>(from));
-      i.post(ByteMessage::Way::receive, channel_, header_tag, raw_memory(i.header),
+      i.post(ByteMessage::Way::receive, channel_, header_tag, {raw_memory(i.header)},
              Incoming::Stage::header);
     }
   } catch (const Error& e) {
@@ -142,11 +166,13 @@ std::string CopyExchange::failure() const {
 }
 
 std::string CopyExchange::state() const {
-  constexpr std::array out{"writes its shard", "sends the size of its shard", "waits for memory",
-                           "sends its shard", "has sent its shard"};
+  constexpr std::array out{"writes its shard", "sends the size of its shard",
+                           "waits for memory", "sends the ranges that changed",
+                           "sends its shard",  "has sent its shard"};
   constexpr std::array in{"waits for the size of the shard",
                           "reserves memory for the shard",
                           "announces memory for the shard",
+                          "waits for the ranges that changed",
                           "receives the shard",
                           "checks the shard",
                           "has the shard"};
@@ -167,10 +193,11 @@ void CopyExchange::end_writing() {
     failure_ = e.what();
   }
   const bool failed = !not_finite_.empty() || !failure_.empty();
-  outgoing_->header = {failed ? -1 : 0, 0, 0};
+  outgoing_->header = {failed ? -1 : 0, 0, 0, 0};
   if (!failed && own_)
     outgoing_->header = {own_->size, std::bit_cast<std::int64_t>(own_->hash.high),
-                         std::bit_cast<std::int64_t>(own_->hash.low)};
+                         std::bit_cast<std::int64_t>(own_->hash.low),
+                         std::ssize(outgoing_->changed)};
 }
 
 void CopyExchange::advance_outgoing() {
@@ -182,14 +209,19 @@ void CopyExchange::advance_outgoing() {
     if (writer_.running()) return;
     end_writing();
     if (o.to >= 0)
-      return o.post(Way::send, channel_, header_tag, raw_memory(o.header), Stage::header);
+      return o.post(Way::send, channel_, header_tag, {raw_memory(o.header)}, Stage::header);
   } else if (!o.message->complete()) {
     return;
   }
   if (o.stage == Stage::header && o.header[0] > 0)
-    return o.post(Way::receive, channel_, reply_tag, raw_memory(o.reply), Stage::reply);
-  if (o.stage == Stage::reply && o.reply != 0)
-    return o.post(Way::send, channel_, data_tag, o.file->bytes(), Stage::data);
+    return o.post(Way::receive, channel_, reply_tag, {raw_memory(o.reply)}, Stage::reply);
+  if (o.stage == Stage::reply && o.reply == send_changes)
+    return o.post(Way::send, channel_, ranges_tag, {raw_memory(o.changed)}, Stage::ranges);
+  if (o.stage == Stage::ranges || (o.stage == Stage::reply && o.reply == send_all)) {
+    if (o.stage == Stage::reply) o.changed = {{0, o.header[0]}};
+    for (const auto& r : o.changed) sent_ += r.end - r.begin;
+    return o.post(Way::send, channel_, data_tag, parts_of(o.file->bytes(), o.changed), Stage::data);
+  }
   o.message.reset();
   o.file.reset();
   o.stage = Stage::done;
@@ -206,19 +238,29 @@ void CopyExchange::advance(Incoming& i) const {
       if (i.header[0] <= 0) return;
       i.stage = Stage::reserving;  // on a thread, because the system clears the memory
       return i.start([&i, path = path()] {
+        std::error_code absent;
+        i.overwrites =
+            std::filesystem::file_size(path, absent) == static_cast<std::uintmax_t>(i.header[0]);
         i.file = std::make_unique<MappedFile>(reserve_file(path, i.header[0]));
       });
     case Stage::reserving:
       if (!i.ended()) return;
-      i.reply = i.failure.empty();
-      return i.post(Way::send, channel_, reply_tag, raw_memory(i.reply), Stage::reply);
+      i.reply = !i.failure.empty() ? no_memory : i.overwrites ? send_changes : send_all;
+      return i.post(Way::send, channel_, reply_tag, {raw_memory(i.reply)}, Stage::reply);
     case Stage::reply:
       if (!i.message->complete()) return;
-      if (i.reply == 0) {
+      if (i.reply == no_memory) {
         i.stage = Stage::done;
         return;
       }
-      return i.post(Way::receive, channel_, data_tag, i.file->bytes(), Stage::data);
+      if (i.reply == send_all)
+        return i.post(Way::receive, channel_, data_tag, {i.file->bytes()}, Stage::data);
+      i.changed.resize(static_cast<std::size_t>(i.header[3]));
+      return i.post(Way::receive, channel_, ranges_tag, {raw_memory(i.changed)}, Stage::ranges);
+    case Stage::ranges:
+      if (!i.message->complete()) return;
+      return i.post(Way::receive, channel_, data_tag, parts_of(i.file->bytes(), i.changed),
+                    Stage::data);
     case Stage::data:
       if (!i.message->complete()) return;
       i.stage = Stage::checking;

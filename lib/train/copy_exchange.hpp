@@ -6,10 +6,15 @@
 // ops and during waits, and files are written and hashed on threads. A copy can therefore complete
 // within one step of training. For each shard, the two ranks exchange these messages:
 //
-//   header   to the receiver: size and hash of the file. A size of -1 says that the shard could not
-//            be written, and 0 that the rank has none. Nothing follows in these two cases
-//   reply    to the sender: whether the receiver has reserved memory for the file
-//   data     to the receiver: the file, if it has
+//   header   to the receiver: size and hash of the file, and the number of its ranges that differ
+//            from the older file that it overwrites. A size of -1 says that the shard could not be
+//            written, and 0 that the rank has none. Nothing follows in these two cases
+//   reply    to the sender: whether the receiver has reserved memory for the file, and whether it
+//            overwrites an older file of the same size
+//   ranges   to the receiver: the ranges that differ, if it does
+//   data     to the receiver: these ranges, or the whole file
+//
+// Weights that are not trained are thus sent once, and not again with each copy.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +25,7 @@
 #include <vector>
 
 #include "lib/base/background_work.hpp"
+#include "lib/base/byte_range.hpp"
 #include "lib/base/mapped_file.hpp"
 #include "lib/comm/byte_message.hpp"
 #include "lib/io/checkpoint.hpp"
@@ -40,10 +46,13 @@ class CopyExchange {
   // Waits for threads. If messages are in flight, keeps their memory until the process ends.
   ~CopyExchange();
 
-  // A shard in the directory of the copy: its record, with the hash of all its bytes, and the file.
+  // A shard in the directory of the copy: its record, with the hash of all its bytes, the file, and
+  // the ranges of the file that differ from the older file that it overwrites. The receiver has a
+  // copy of the older file, unless the ranges are the whole file.
   struct WrittenShard {
     FileRecord record;
     std::unique_ptr<MappedFile> file;
+    std::vector<ByteRange> changed;
   };
   // Writes a rank's shard into the directory of the copy. Runs on a thread. Returns nullopt if the
   // rank has no shard.
@@ -63,11 +72,13 @@ class CopyExchange {
   const std::optional<FileRecord>& own() const { return own_; }
   const std::string& not_finite() const { return not_finite_; }
   std::string failure() const;
+  // Returns how many bytes of its shard this rank has sent.
+  std::int64_t sent() const { return sent_; }
   // Describes what this rank still works on, for the error message of a wait that takes too long.
   std::string state() const;
 
  private:
-  using Header = std::array<std::int64_t, 3>;  // size, and the two halves of the hash
+  using Header = std::array<std::int64_t, 4>;  // size, the two halves of the hash, ranges
   struct Outgoing;
   struct Incoming;
 
@@ -83,6 +94,7 @@ class CopyExchange {
   std::string broken_;  // the error of a message
   std::optional<FileRecord> own_;
   std::string not_finite_, failure_;
+  std::int64_t sent_ = 0;
   BackgroundWork writer_;  // declared last, so that it ends before the members it uses
 };
 

@@ -35,6 +35,9 @@ namespace fs = std::filesystem;
 // Upper limit for the bytes of a shard that are not elements: HDF5's structures, records and the
 // tokenizer. A constant, and a share of the elements.
 constexpr double overhead_bytes = 4e6, overhead_share = 0.01;
+// Shorter ranges are sent although they are unchanged, because a message of their own for the bytes
+// before them would take longer.
+constexpr std::int64_t least_unchanged = 4096;
 
 static void broadcast_owner(const Communicator& world, CopyOwner& owner) {
   world.broadcast(owner.run);
@@ -208,11 +211,16 @@ std::optional<CopyExchange::WrittenShard> CopySaver::write_own(const Snapshot& s
   if (mine_.slices.empty()) return {};
   const int rank = axes_.world.rank();
   auto file = open_or_create(partial_ / shard_name(rank));
-  shard_ = rewrite_shard(file, rank, meta_, mine_.slices, snapshot.elements());
-  auto mapped = std::make_unique<MappedFile>(file);
+  std::vector<ByteRange> unchanged;
+  auto mapped = std::make_unique<MappedFile>(file);  // what the copy overwrites
+  const auto old_bytes = mapped->bytes();
+  shard_ =
+      rewrite_shard(file, rank, meta_, mine_.slices, snapshot.elements(), old_bytes, unchanged);
+  if (std::ssize(old_bytes) != shard_.size) mapped = std::make_unique<MappedFile>(file);
   auto record = record_of_bytes(shard_name(rank), mapped->bytes());
   record.rank = rank;
-  return CopyExchange::WrittenShard{std::move(record), std::move(mapped)};
+  auto changed = ranges_outside(std::move(unchanged), shard_.size, least_unchanged);
+  return CopyExchange::WrittenShard{std::move(record), std::move(mapped), std::move(changed)};
 }
 
 std::string CopySaver::drop(std::string why) {

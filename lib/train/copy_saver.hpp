@@ -49,7 +49,8 @@ class CopySaver {
 
   // Takes a snapshot of the state and begins to copy it. No copy may be in progress, and nothing
   // else may use `snapshot` until writing is over. Overwrites the files of the copy of the step
-  // overwrites(). Returns an empty text, or the reason why no copy begins.
+  // overwrites(). Bytes that these files contain already, such as those of frozen weights, are
+  // neither written nor sent again. Returns an empty text, or the reason why no copy begins.
   std::string begin(CheckpointMeta, Snapshot& snapshot);
   // Step of the retired copy whose files the next copy overwrites, or -1.
   std::int64_t overwrites() const { return retired_; }
@@ -60,6 +61,8 @@ class CopySaver {
   // part. Returns an empty text, or the reason why the copy was dropped; older copies then remain.
   // Throws StateFault if weights or optimizer arrays are not finite on any rank.
   std::string finish();
+  // Returns how many bytes of its shard this rank has sent for the copy of the last begin().
+  std::int64_t sent() const { return exchange_->sent(); }
   // Step of the newest complete copy, or -1.
   std::int64_t newest() const { return newest_; }
   // Returns the state that begin() copied last, with this rank's shard if finish() has completed

@@ -26,10 +26,25 @@ RankSlices rank_slices(const Store& store) {
   return all;
 }
 
+static double bytes_of(const ParamSlice& s) {
+  return static_cast<double>(s.count) * static_cast<double>(bytes_of(s.dtype));
+}
+
 double bytes_of(const RankSlices& all) {
   double bytes = 0;
-  for (const auto& s : all.slices)
-    bytes += static_cast<double>(s.count) * static_cast<double>(bytes_of(s.dtype));
+  for (const auto& s : all.slices) bytes += bytes_of(s);
+  return bytes;
+}
+
+double changing_bytes(const Store& store, const RankSlices& all) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < all.slices.size(); ++i) {
+    const auto p = all.params[i].index();
+    const bool frozen =
+        store.spec().params[p].learns_from == LearnsFrom::gradients && store.trainable()[p] == 0;
+    // Averages move towards the weights, also if the weights are frozen.
+    if (!frozen || all.slices[i].array == average_array) bytes += bytes_of(all.slices[i]);
+  }
   return bytes;
 }
 

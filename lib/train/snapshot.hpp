@@ -30,6 +30,10 @@ RankSlices rank_slices(const Store&);
 // Returns the total size of the slices in bytes.
 double bytes_of(const RankSlices&);
 
+// Returns the total size of the slices that training changes: all except the weights and optimizer
+// arrays of frozen parameters.
+double changing_bytes(const Store&, const RankSlices&);
+
 // Returns a source that reads elements from the store when write_shard requests them. The store
 // must outlive the source.
 SliceSource elements_of(const Store&, const RankSlices&);

@@ -133,9 +133,47 @@ TEST(Checkpoint, AShardOverOtherBytesIsLikeANewOne) {
   for (const std::size_t size : {bytes.size() / 2, bytes.size(), 2 * bytes.size()}) {
     auto file = open_or_create(folder.write("older", std::string(size, 'x')));
     const auto inode = file.status().st_ino;
-    EXPECT_EQ(rewrite_shard(file, 1, sample_meta(5), sample_slices(1, 3), SampleSource(5)), shard);
+    std::vector<ByteRange> unchanged;
+    EXPECT_EQ(
+        rewrite_shard(file, 1, sample_meta(5), sample_slices(1, 3), SampleSource(5), {}, unchanged),
+        shard);
+    EXPECT_TRUE(unchanged.empty());
     EXPECT_TRUE(contents_of(folder / "older") == bytes) << size;
     EXPECT_EQ(PosixFile::open(folder / "older").status().st_ino, inode);
+  }
+}
+
+// A chunk that the older file contains is not written again, even if another element of the file
+// changes. Everything else is.
+TEST(Checkpoint, AShardOverAnOlderOneIsWrittenWhereItDiffers) {
+  Folder folder;
+  const auto slices = sample_slices(1, 3);
+  const auto table = [&](std::int64_t step, std::int64_t of_table) {
+    return [source = SampleSource(step), other = SampleSource(of_table)](
+               const ParamSlice& s, std::int64_t first, std::span<std::byte> to) mutable {
+      (s.name == "embedding.table" && s.array == weights_array ? other : source)(s, first, to);
+    };
+  };
+  const auto older = write_shard(folder.path(), 1, sample_meta(5), slices, table(5, 5));
+  for (const std::int64_t of_table : {5, 6}) {
+    fs::create_directory(folder / "new");
+    const auto expected =
+        write_shard(folder / "new", 1, sample_meta(6), slices, table(6, of_table));
+    fs::copy_file(folder / older.name, folder / "over");
+    auto file = open_or_create(folder / "over");
+    const MappedFile mapped(file);
+    std::vector<ByteRange> unchanged;
+    EXPECT_EQ(rewrite_shard(file, 1, sample_meta(6), slices, table(6, of_table), mapped.bytes(),
+                            unchanged),
+              expected);
+    EXPECT_TRUE(contents_of(folder / "over") == contents_of(folder / ("new/" + older.name)));
+    std::int64_t bytes = 0;
+    for (const auto& r : unchanged) bytes += r.end - r.begin;
+    const auto of_slice = 4 * slices[0].count + 4;  // with the checksum of its one chunk
+    EXPECT_EQ(slices[0].name, "embedding.table");
+    EXPECT_EQ(bytes, of_table == 5 ? of_slice : 0);
+    fs::remove_all(folder / "new");
+    fs::remove(folder / "over");
   }
 }
 

@@ -31,7 +31,7 @@ TEST(Prediction, OfARun) {
   run.checkpoint.every_steps = 0;
   run.checkpoint.every_minutes = 0.1;  // three steps
 
-  const auto p = predict(in, run, m, step, 4e8);
+  const auto p = predict(in, run, m, step, {4e8, 4e8});
 
   const double tokens = 8.0 * static_cast<double>(in.setup.model.max_context) / 2;
   EXPECT_DOUBLE_EQ(p.tokens_a_second, tokens);
@@ -44,14 +44,14 @@ TEST(Prediction, OfARun) {
   run.checkpoint.every_minutes = 0;
   run.checkpoint.every_steps = 3;
   run.decay_ends = {5, 6};
-  EXPECT_EQ(predict(in, run, m, step, 4e8).checkpoints, 5);  // after 3, 5, 6, 9 and 10 steps
+  EXPECT_EQ(predict(in, run, m, step, {4e8, 4e8}).checkpoints, 5);  // after 3, 5, 6, 9 and 10 steps
   run.decay_ends.clear();
   m.disk_write = 4e8;
   run.checkpoint.async = false;
-  EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).run, 24);
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, {4e8, 4e8}).run, 24);
   m.peak_tf32 = 4e9;
   run.tf32 = true;
-  EXPECT_DOUBLE_EQ(predict(in, run, m, step, 4e8).utilisation, p.utilisation / 4);
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, {4e8, 4e8}).utilisation, p.utilisation / 4);
 }
 
 // Copying reads and writes memory; the second copy crosses the link that two ranks share.
@@ -71,17 +71,21 @@ TEST(Prediction, OfMemoryCopies) {
   RunInput run;
   run.steps = 10;
   run.checkpoint.every_steps = 0;
-  const auto without = predict(in, run, m, step, 1e8);
+  SavedBytes saved{1e8, 1e8};
+  const auto without = predict(in, run, m, step, saved);
   EXPECT_EQ(without.copy_wait, 0);
   EXPECT_EQ(without.copy_transfer, 0);
   run.checkpoint.memory_every = 3;
-  const auto p = predict(in, run, m, step, 1e8);
+  const auto p = predict(in, run, m, step, saved);
   EXPECT_DOUBLE_EQ(p.copy_wait, 0.2);
   EXPECT_DOUBLE_EQ(p.copy_transfer, 2);
   EXPECT_DOUBLE_EQ(p.run, without.run + 3 * 0.2);
   EXPECT_THAT(prediction_text(p, m), HasSubstr("memory copy"));
+  saved.changing = 2.5e7;  // the rest is frozen: each copy of it is made only once
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, saved).copy_wait, 0.2);
+  EXPECT_DOUBLE_EQ(predict(in, run, m, step, saved).copy_transfer, 0.5);
   in.grid = {1, 2, 1};  // one node
-  EXPECT_EQ(predict(in, run, m, step, 1e8).copy_transfer, 0);
+  EXPECT_EQ(predict(in, run, m, step, saved).copy_transfer, 0);
 }
 
 // cuDNN takes neither documents nor soft caps, and its rate is what this machine file has.
@@ -97,7 +101,7 @@ TEST(Prediction, SaysWhereAttentionIsSlower) {
   const auto slower = [&](const char* backend) {
     auto m = test::plain_machine(backend);
     m.attention.insert(m.attention.end(), more.begin(), more.end());
-    const auto p = predict(in, {}, m, step, 0);
+    const auto p = predict(in, {}, m, step, {});
     EXPECT_EQ(prediction_text(p, m).find("slower") != std::string::npos, p.slower_attention);
     return p.slower_attention;
   };
