@@ -40,7 +40,9 @@ std::vector<Matrix> matrices_of(const ModelSpec&, ParamId, HeadMatrices);
 // after another: with the shape [n, n] for one matrix, [matrices, n, n] if all have the same size,
 // and otherwise [elements].
 Shape shape_of(const SquareArray&, std::span<const Matrix>);
-// Returns the number of elements that a matrix has in a square array.
+// Returns the number of rows, and of columns, of a matrix's square array.
+std::int64_t width_of(const SquareArray&, const Matrix&);
+// Returns the number of elements of a matrix's square array.
 std::int64_t count_of(const SquareArray&, const Matrix&);
 
 }  // namespace trireme
