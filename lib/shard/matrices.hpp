@@ -3,8 +3,7 @@
 // and the place of their square arrays. All functions are pure.
 //
 // A packed weight consists of several matrices: q, k and v, or gate and up. Each expert's weights
-// are parameters of their own. The parts of an adapter's `a` and `b` that belong to one product are
-// one matrix each.
+// are separate parameters. In an adapter's `a` and `b`, the rows of each product are one matrix.
 #include <cstdint>
 #include <span>
 #include <string>
