@@ -132,7 +132,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   warn_of_slow_products(choice, compute);
   if (job.processors > 0) warn_of_threads(choice, job.processors);
   warn_of_settings(deck, {}, &*training);
-  if (fixed.initial) warn_of_optimizer_before(deck, *fixed.initial);
+  if (fixed.initial) warn_of_initial_optimizer(deck, *fixed.initial);
   auto target = dry_target(choice);
   const auto here = target.capacity;
   if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere

@@ -118,7 +118,7 @@ UsualRates usual_rates(const OptimizerConfig& o) {
 void warn_of_rate(std::string_view key, double lr, UsualRates usual, const std::string& optimizer) {
   const bool above = lr > 10 * usual.most;
   if (above || (lr > 0 && 10 * lr < usual.least))
-    log_warning("{} = {} is far {} the usual learning rates of {}, {} to {}: {}", key,
+    log_warning("{} = {} is far {} the usual learning rates of {} ({} to {}): {}", key,
                 number_text(lr), above ? "above" : "below", optimizer, number_text(usual.least),
                 number_text(usual.most),
                 above ? "the first steps may destroy the model" : "the model may learn nothing");
@@ -153,8 +153,8 @@ void warn_of_also_trained(const Deck& deck, const ModelSpec& spec) {
 // fits have no names of modules to warn of.
 void warn_of_shared_modules(const Deck& deck, const ModelSpec& spec) {
   std::vector<std::string> shared, stored;
-  std::set<std::string> here,
-      all;  // products with adapters in PEFT: of the deck, and possible ones
+  // Products with adapters in PEFT: those of the deck, and all possible ones.
+  std::set<std::string> here, all;
   const auto add = [](std::vector<std::string>& names, std::string name) {
     if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   };
@@ -219,7 +219,7 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }
 
-void warn_of_optimizer_before(const Deck& deck, const CheckpointReader& initial) {
+void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial) {
   if (deck.adapter.rank > 0 || !sees_matrices(deck.optimizer.name)) return;
   std::string before = "comes from another program";
   if (!initial.meta().deck.empty()) {
@@ -227,14 +227,15 @@ void warn_of_optimizer_before(const Deck& deck, const CheckpointReader& initial)
       const auto name = deck_of(initial).optimizer.name;
       if (sees_matrices(name)) return;
       before = fmt::format("was trained with optimizer.name = \"{}\"", name_of(name));
-    } catch (const Error&) {  // a deck of an older version, which had neither muon nor shampoo
+    } catch (const Error&) {  // the deck of an older version, which had neither muon nor shampoo
       before = "was trained with another optimizer";
     }
   }
   log_warning(
-      "optimizer.name = \"{}\" trains all weights of {}, which {}. A model that AdamW has trained "
-      "then often becomes worse than with AdamW (Qu et al. 2026, arXiv 2605.10468): set "
-      "optimizer.name = \"adamw\", or train adapters (adapter.rank), which lose less",
+      "optimizer.name = \"{}\" trains all weights of {}, which {}. If AdamW has trained a model, "
+      "further training of all weights with Muon often gives a worse model than with AdamW (Qu et "
+      "al. 2026, arXiv 2605.10468). Set optimizer.name = \"adamw\", or train adapters "
+      "(adapter.rank), which reduces the difference",
       name_of(deck.optimizer.name), initial.directory().string(), before);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Warnings about settings that are valid but usually not intended.
+// Warnings of `check` and `train`.
 #include "lib/data/dataset.hpp"
 #include "lib/deck/deck.hpp"
 #include "lib/io/checkpoint_reader.hpp"
@@ -13,6 +13,6 @@ void warn_of_settings(const Deck&, const CheckpointMeta& from, const Dataset* tr
 
 // Logs a warning if a run with muon or shampoo trains all weights of an initial model that was
 // trained with another optimizer.
-void warn_of_optimizer_before(const Deck&, const CheckpointReader& initial);
+void warn_of_initial_optimizer(const Deck&, const CheckpointReader& initial);
 
 }  // namespace trireme

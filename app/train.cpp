@@ -3,7 +3,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <span>
 
 #include "app/commands.hpp"
 #include "app/launch.hpp"
@@ -13,23 +12,18 @@
 #include "app/run_inputs.hpp"
 #include "app/run_start.hpp"
 #include "app/train_log.hpp"
-#include "lib/base/counted.hpp"
+#include "app/train_start.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/log_errors.hpp"
-#include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/deck/resolve.hpp"
-#include "lib/io/checkpoint_list.hpp"
-#include "lib/io/rollback_rows.hpp"
 #include "lib/io/run_directory.hpp"
-#include "lib/io/run_starts.hpp"
 #include "lib/keys/quantity.hpp"
 #include "lib/predict/machine_file.hpp"
 #include "lib/run/generation.hpp"
 #include "lib/run/loop.hpp"
 #include "lib/run/run_length.hpp"
-#include "lib/train/copy_saver.hpp"
+#include "lib/train/copy_space.hpp"
 
 namespace trireme {
 
@@ -65,25 +59,6 @@ LoopSettings loop_settings(const Deck& d, double time_limit, double peak,
                  d.run,   peak,        run,        part_started, process_started};
   s.run.time_limit = time_limit;
   return s;
-}
-
-// Clears and fills the run directory on rank 0, after all checks that could still refuse the run.
-void prepare_directory(const RunDirectory& directory, Existing existing, const CheckpointMeta& meta,
-                       std::span<const RollbackRow> rollbacks) {
-  directory.require_lock();
-  if (existing == Existing::overwrite) directory.remove_earlier_run();
-  log_to(directory.log());
-  for (const auto& path : clean_checkpoints(directory.checkpoints()))
-    log_info("removed {}, left by an interrupted save", path.string());
-  for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
-    log_warning("training resumes from step {}: a later checkpoint was renamed to {}", meta.step,
-                path.string());
-  write_rollbacks(directory.path(), rollbacks);
-  add_start(directory.path(),
-            {meta.step, meta.samples, meta.tokens, meta.extra.data_phases, meta.extra.token_files,
-             meta.deck},
-            existing == Existing::restart ? EarlierStarts::kept : EarlierStarts::dropped);
-  directory.write_deck(meta.deck);
 }
 
 // Returns the names of the validation sets whose evaluation was due at the last step of the last
@@ -139,140 +114,6 @@ double time_limit_of(const Communicator& world, const TrainArguments& a, const D
     }
   });
   return seconds;
-}
-
-// What the command finds in the run directory, and where training resumes from.
-struct Start {
-  std::filesystem::path run;
-  JobStart job;
-  StartMode mode;
-  std::optional<RunDirectory> directory;  // on rank 0, if it exists
-  std::string from;                       // checkpoint; empty: none
-};
-
-static Preferences preferences_of(const Deck& deck) {
-  const auto measures = traits_of(deck.train.objective).measures;
-  return measures == Measures::preferences ? Preferences::some : Preferences::none;
-}
-
-// Records in rollbacks.csv that the run continues from the checkpoint with later samples. Before
-// that, sets later checkpoints aside. If the process ends in between, the next start reads the same
-// samples again, and rolls back again.
-void record_rollback(const RunDirectory& directory, const std::string& from,
-                     const Rollback& rollback) {
-  require(!from.empty(), "{} contains no intact checkpoint up to step {} to roll back to",
-          directory.checkpoints().string(), rollback.last_good);
-  directory.require_lock();
-  const auto meta = CheckpointReader(from).meta();
-  for (const auto& path : set_aside_after(directory.checkpoints(), meta.step))
-    log_info("a later checkpoint was renamed to {}", path.string());
-  auto rows = rollbacks_until(directory.path(), meta);
-  const auto before = last_rollback_to(rows, meta.step);
-  const auto first = before ? before->next_sample() : meta.samples;
-  require(
-      rollback.next_sample > first,
-      "the run rolls back to the checkpoint of step {} again, although it has left out the samples "
-      "before {}: remove train.rollback, or check the data",
-      meta.step, first);
-  rows.push_back({meta.step, rollback.last_skipped, first, rollback.next_sample - first,
-                  rollback.data_phases});
-  write_rollbacks(directory.path(), rows);
-  log_warning(
-      "steps {} to {} were skipped, so the run rolls back to the checkpoint of step {} and "
-      "continues with sample {}. It leaves out {} (rollbacks.csv)",
-      rollback.last_good + 1, rollback.last_skipped, meta.step, rollback.next_sample,
-      counted(rollback.next_sample - first, "sample"));
-}
-
-// A run that rolls back to a checkpoint within this process. It keeps its deck, even if the file
-// changes meanwhile, and its lock.
-struct RolledBack {
-  Rollback rollback;
-  Deck deck;
-  std::optional<RunDirectory> directory;  // on rank 0
-  // The differences between the deck and those of the checkpoints from this step on are logged.
-  std::int64_t logged_step = 0;
-};
-
-// Locks an existing run before reading its checkpoints. The only change to the run is
-// that an interrupted replacement of a checkpoint is undone.
-Start find_start(const Communicator& world, const SignalWatch& signals, const TrainArguments& a,
-                 const Deck& deck, const std::optional<RolledBack>& rolled_back) {
-  auto asked = StartMode{a.overwrite ? Existing::overwrite : Existing::refuse, a.restart};
-  if (rolled_back) asked = {Existing::restart, "latest"};
-  Start s{run_path(world, run_of(a, deck)), start_of(a), {}, {}, {}};
-  at_root(world, Pace::slow, [&] {
-    require_run_to_restart(a, s.run);
-    s.mode = start_mode_of(asked, s.run, s.job);
-    if (!is_there(s.run)) return;
-    if (rolled_back) s.directory = rolled_back->directory;
-    if (rolled_back) return;
-    lock_directory(s.directory, s.run, s.mode.existing, signals);
-    if (!s.directory) return;
-    const auto now = start_mode_of(asked, s.run, s.job);
-    require(now.existing == s.mode.existing,
-            "another job trained in {} while this job waited for the lock of that directory. Start "
-            "this job again",
-            s.run.string());
-    s.mode = now;
-    if (s.mode.existing != Existing::restart) return;
-    require_tables(*s.directory);
-    put_back_replaced(s.directory->checkpoints());
-  });
-  if (!rolled_back) stop_if_asked(world, signals.stop());
-  s.mode = mode_of_root(world, s.mode);
-  if (rolled_back) {
-    const AllowedSteps allowed{rolled_back->rollback.last_good, deck.checkpoint.every_steps};
-    s.from = checkpoint_to_roll_back_to(world, s.run / "checkpoints", allowed);
-    at_root(world, Pace::slow,
-            [&] { record_rollback(*s.directory, s.from, rolled_back->rollback); });
-    return s;
-  }
-  s.from = checkpoint_to_restart(world, s.mode.restart, s.run / "checkpoints");
-  stop_if_asked(world, signals.stop());
-  return s;
-}
-
-// Fills the run directory and opens the run's records. Called when nothing can refuse the run any
-// more.
-LockedRun begin_run(const Communicator& world, Start& s, const SignalWatch& signals,
-                    const std::filesystem::path& deck, const Inputs& in, const Machine& machine,
-                    Origin origin, Differences differences, RunRecord& record) {
-  LockedRun locked{s.run, {}};
-  // Before anything removes memory_copies.json, which names the copies. If the directory contains a
-  // run, this job has locked it.
-  if (s.mode.existing == Existing::restart || s.mode.existing == Existing::overwrite)
-    remove_earlier_copies(world, s.run, in.meta.step);
-  at_root(world, Pace::slow, [&] {
-    if (!s.directory) lock_directory(s.directory, s.run, Existing::absent, signals);
-    if (!s.directory) return;
-    locked.lock_text = s.directory->lock_text();
-    prepare_directory(*s.directory, s.mode.existing, in.meta, in.rollbacks);
-    record = RunRecord(*s.directory, origin, preferences_of(in.deck), names_of_sets(in.validation),
-                       in.deck.run.digest_every > 0 ? Digests::some : Digests::none,
-                       in.deck.model.experts > 0 ? RoutingTable::some : RoutingTable::none, in.meta,
-                       s.job);
-    if (in.deck.run.tensorboard) record.open_tensorboard(in.meta.step);
-    log_start(in, machine, deck, s.run, differences);
-  });
-  stop_if_asked(world, world.rank() == 0 && !s.directory);
-  world.broadcast(locked.lock_text);
-  if (world.rank() != 0) log_errors_to(s.run / "log");
-  return locked;
-}
-
-// Records in outcome.json that a run failed while it rolled back to a checkpoint, before its loop,
-// which records other failures.
-void record_failed_rollback(const RunDirectory& directory, const SharedError& e) {
-  try {
-    auto outcome = directory.read_outcome();
-    if (!outcome || outcome->status != "running") return;
-    outcome->status = "failed";
-    outcome->exit_reason = e.what();
-    directory.write_outcome(*outcome);
-  } catch (const Error& second) {
-    log_error("{}", second.what());
-  }
 }
 
 // The end of a run, or of its part before a rollback.

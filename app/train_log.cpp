@@ -94,7 +94,7 @@ void log_start(const Inputs& in, const Machine& m, const std::filesystem::path& 
              in.meta.extra.machine);
   if (!in.from && in.fixed.initial) {
     print_differences_from(*in.fixed.initial, in);
-    warn_of_optimizer_before(in.deck, *in.fixed.initial);
+    warn_of_initial_optimizer(in.deck, *in.fixed.initial);
   }
   if (!in.from) return;
   log_info("restarting from {} (step {})", in.from->directory().string(), in.meta.step);

@@ -59,7 +59,7 @@ continue_with() {
   arguments+=(--restart latest)
 }
 
-# Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it keeps memory copies,
+# Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it makes memory copies,
 # and `hung` to the reason if it must be ended.
 watch() {
   local now lock copies limit=$TRIREME_START_LIMIT

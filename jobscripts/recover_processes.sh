@@ -2,7 +2,7 @@
 
 # Prints the time of this node's monotonic clock in whole seconds.
 uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
-# Sets `now` to the same, without $(...): if a signal arrives while bash 5.2 parses $(...), its trap may fail with a syntax error.
+# Sets `now` to the time that uptime prints, without $(...): if a signal arrives while bash 5.2 parses $(...), its trap may fail with a syntax error.
 clock() { local rest; read -r now rest < /proc/uptime && now=${now%.*}; }
 # moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep "${1-0.5}" & wait $!; }
@@ -118,9 +118,9 @@ exit 1'
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
 # Runs `sweep` on all nodes in one step and, if that fails or takes longer than two seconds, on each node separately, because one step
-# waits for a node that does not answer. If a signal asked this script to stop, there is only the one step. Nodes that were `silent` just
-# now have a second after the answers of the others. Fills `answers`. Sets `asking` to yes if at least one node could be asked: otherwise,
-# not the nodes have failed, but the command that asks them. This node is asked by itself, too.
+# waits for a node that does not answer. If a signal asked this script to stop, there is only the one step. Waits for nodes that were
+# `silent` just now only one second longer than for the others. Also runs `sweep` on this node directly. Fills `answers`. Sets `asking`
+# to yes if at least one node could be asked. Otherwise, the command that asks has failed, not the nodes.
 ask_nodes() {
   local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
   local -A again=()
@@ -187,8 +187,9 @@ answering() {
 # Succeeds if all nodes answered.
 all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 
-# end_launcher PID: ends the ranks of a launcher. Kills the launcher after TRIREME_END_LIMIT, or already when all nodes that answer have
-# no ranks any more and another node does not answer. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do not answer.
+# end_launcher PID: ends the ranks of a launcher. Kills the launcher after TRIREME_END_LIMIT, or earlier if a node does not answer and
+# the nodes that answer have no ranks any more. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do
+# not answer.
 end_launcher() {
   local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node
   found=$(mktemp) || found=/dev/null

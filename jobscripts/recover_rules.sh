@@ -2,8 +2,8 @@
 # tests/jobs/recovery_test.py compares them with their rules in all cases, and tests/jobs/recovery_model.py calls them in all
 # orders of events of a model.
 
-# By node: not empty if it answered last time; not empty if it was found not to answer while the last launcher was ended; how often it
-# failed; how often it failed in a start without progress.
+# By node. answers: not empty if the node answered last time. silent: not empty if it did not answer while the last launcher was ended.
+# failed: how often it failed. failed_in_vain: how often it failed in a start without progress.
 declare -A answers=() silent=() failed=() failed_in_vain=()
 # Nodes of the current start, number of nodes that a start should have, number of the recovery that began the current start, and
 # mark of its processes: JOB/RESTART.RECOVERY, in the environment variable TRIREME_LAUNCHED.
@@ -19,7 +19,7 @@ killed='Killed|Segmentation fault|Bus error|Aborted|Illegal instruction|Floating
 #   ask    a node failed if one does not answer. Otherwise, the run failed by itself
 verdict() {
   local lost_rank='MPI_[A-Za-z_]*( with rank [0-9]+)? failed|NCCL: |is not finished after|longer than run.hang_timeout'
-  # Errors that one rank alone has, and that a broken device may cause. Memory that does not suffice is not such an error.
+  # Errors of a single rank that a broken device may cause. Insufficient memory is not one of them.
   local bad_device='^rank [0-9]+: .*(CUDA|cuBLASLt|cuDNN [0-9]+): .* failed: ' no_memory='out of memory|MEMORY_ALLOCATION|ALLOC_FAILED'
   if [ -n "$1" ] || [ "$3" = "done" ]; then
     echo over
@@ -140,7 +140,7 @@ expand() {
   local rest=$1 out='' before name
   while [[ $rest == *'${'* ]]; do
     before=${rest%%'${'*} rest=${rest#*'${'}
-    if [[ $before == *'$' ]]; then # $${ stands for ${
+    if [[ $before == *'$' ]]; then # $${ means ${
       out+=$before'{'
       continue
     fi

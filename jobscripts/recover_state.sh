@@ -22,8 +22,8 @@ newest_step() {
 # Prints the step of the newest row of history.csv, or nothing.
 last_row() { tail -n 1 "$run/history.csv" 2> /dev/null | sed -n 's/^\([0-9][0-9]*\),.*/\1/p'; }
 
-# Succeeds if another job has locked the run directory since this script began. Sets `holder` to the job. A lock that is older may be that
-# of an earlier job, which the program waits for.
+# Succeeds if another job has locked the run directory since this script began. Sets `holder` to the job that holds the lock. An older
+# lock may be that of an earlier job, for whose end the program waits.
 taken_over() {
   local rest
   holder=''

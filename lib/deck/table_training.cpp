@@ -190,7 +190,8 @@ KeySection optimizer_section() {
           row("name", &O::name,
               "Optimizer: AdamW, SGD, Lion, Muon or Shampoo. muon and shampoo update each weight "
               "matrix as a whole, and AdamW updates all other parameters. See docs/optimizers.md"),
-          row("lr", &O::lr, "Peak learning rate. With muon and shampoo, it depends on matrix_scale")
+          row("lr", &O::lr,
+              "Peak learning rate. With muon and shampoo, usual values depend on matrix_scale")
               .in(0, 1e3)
               .in_f32(),
           KeyRow("betas", reals, betas,
@@ -225,20 +226,21 @@ KeySection optimizer_section() {
               .in(0, 1e9)
               .in_f32(),
           row("matrix_momentum", &O::matrix_momentum,
-              "Decay rate of the momentum: in muon of gradients, in shampoo of steps")
+              "Decay rate of the momentum of muon and shampoo. muon: momentum of gradients. "
+              "shampoo: momentum of steps")
               .below(0, 1)
               .in_f32(),
           row("matrix_nesterov", &O::matrix_nesterov,
               "Whether the momentum of muon and shampoo is Nesterov momentum"),
           row("matrix_scale", &O::matrix_scale,
-              "Factor on the step of a matrix with out rows and in columns, for muon and shampoo. "
-              "sqrt(max(1, out/in)): the original factor (Jordan et al. 2024), with learning rates "
-              "around 0.02. 0.2 sqrt(max(out, in)): steps as large as those of AdamW (Liu et al. "
-              "2025), with AdamW's learning rates. sqrt(out/in): independent of the width "
-              "(Bernstein 2025)"),
+              "Factor on the steps of muon and shampoo for a matrix with out rows and in columns. "
+              "sqrt(max(1, out/in)): the original factor of muon (Jordan et al. 2024), for "
+              "learning rates around 0.02. 0.2 sqrt(max(out, in)): makes steps of muon as large as "
+              "those of AdamW, for AdamW's learning rates (Liu et al. 2025). sqrt(out/in): makes "
+              "the best learning rate depend less on the width (Bernstein 2025)"),
           row("matrix_heads", &O::matrix_heads,
-              "What muon and shampoo regard as a matrix in the weights of queries, keys and "
-              "values. together: all heads. each: each head"),
+              "How muon and shampoo divide the weights of queries, keys and values. together: one "
+              "matrix each for queries, keys and values. each: one matrix for each of their heads"),
           row("muon_polynomials", &O::muon_polynomials,
               "Polynomials of the five Newton-Schulz steps in muon. jordan: one polynomial for all "
               "steps (Jordan et al. 2024). polar-express: a more accurate polynomial for each step "
@@ -248,13 +250,13 @@ KeySection optimizer_section() {
               .below(0, 1)
               .in_f32(),
           row("shampoo_eps", &O::shampoo_eps,
-              "Small number that shampoo adds to the diagonals of the averages before it computes "
-              "their roots, as a fraction of their Frobenius norms. Roots are inaccurate if it is "
-              "not far above the rounding error of f32, 6e-8")
+              "Small number that shampoo adds to the diagonal of each moving average before it "
+              "computes the inverse root, as a fraction of the average's Frobenius norm. Roots are "
+              "inaccurate if the number is not far above the rounding error of f32, 6e-8")
               .in(1e-7, 1)
               .in_f32(),
           row("shampoo_every", &O::shampoo_every,
-              "Number of updates after which shampoo computes new roots")
+              "Number of updates after which shampoo computes new inverse roots")
               .in(1, step_most)
               .in_units("updates"),
           row("adamw_lr", &O::adamw_lr,
@@ -269,10 +271,10 @@ KeySection optimizer_section() {
               .in_f32()
               .automatically_where_absent("optimizer.weight_decay"),
           row("adamw_patterns", &O::adamw_patterns,
-              "Names of the matrices that AdamW updates, with muon and shampoo. Wildcards are * "
-              "and "
-              "?. [] means embeddings, positions, the head, routers and gates of shared "
-              "experts. If you give names, list these, too"),
+              "With muon and shampoo: names of the matrices that AdamW updates, with wildcards * "
+              "and ?. [] means embeddings, positions, the head, routers and gates of shared "
+              "experts. Names that you give replace this list, so repeat what AdamW must still "
+              "update"),
       }};
 }
 

@@ -6,10 +6,10 @@
 //
 // with the shards of the node's own ranks, shards of another node's ranks, the tokenizer, and
 // copy.json. The latter has the form of a manifest and lists all shards of all nodes with the
-// hashes of their bytes. A directory has its name only if it is complete; before that, it has the
-// hidden name `.step-00000420.partial`. When a newer copy is complete on all nodes, a copy becomes
-// the node's spare, with the hidden name `.spare`. The next copy is written over the spare's files,
-// because the system would have to clear the memory of new files.
+// hashes of their bytes. While a copy is being written, its directory has the hidden name
+// `.step-00000420.partial`. When a newer copy is complete on all nodes, the older copy becomes the
+// node's spare, with the hidden name `.spare`. The next copy overwrites the spare's files, because
+// the system would have to clear the memory of new files.
 //
 // NODE is "node-" and the first rank of the node, so that nodes may share a memory file system, as
 // containers on one machine do. START identifies the start of the run. The file memory_copies.json
@@ -56,6 +56,8 @@ void make_memory_root(const std::filesystem::path& root);
 // first rank of the node. Throws Error if the job's id cannot be a file name.
 std::filesystem::path copies_of(const std::filesystem::path& root, const CopyOwner&, int leader);
 
+// In the following functions, `copies` is the directory that copies_of() returns.
+
 // Returns the directory in which the copy of a step is written.
 std::filesystem::path partial_copy(const std::filesystem::path& copies, std::int64_t step);
 // Creates this directory. If the node has a spare, the directory contains the spare's shards, which
@@ -68,8 +70,8 @@ void add_copy_record(const std::filesystem::path& partial, std::string_view reco
 void publish_copy(const std::filesystem::path& copies, std::int64_t step);
 // Removes the copy of a step, whether it is complete or not. Never throws.
 void drop_copy(const std::filesystem::path& copies, std::int64_t step) noexcept;
-// Makes the complete copy of a step other than `step` the node's spare, and removes all further
-// ones. Only the copy of `step` is then held. Never throws.
+// Makes a complete copy of another step than `step` the node's spare, and removes all further
+// copies of other steps, so that held_copies() finds only the copy of `step`. Never throws.
 void retire_other_copies(const std::filesystem::path& copies, std::int64_t step) noexcept;
 
 // A complete copy on this node.

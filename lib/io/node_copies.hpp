@@ -15,8 +15,9 @@
 namespace trireme {
 
 // Writes the bytes of `from` to the new file `to`, and syncs it to disk. The bytes are compared
-// with the record's hash while they are written. Returns an empty text, or what is wrong with the
-// bytes; there is no new file then. Throws Error if the new file cannot be written.
+// with the record's hash while they are written. Returns an empty text on success. If the bytes
+// cannot be read or do not match, removes the new file and returns a description of the error.
+// Throws Error if the new file cannot be written.
 std::string copy_if_intact(const PosixFile& from, const FileRecord&,
                            const std::filesystem::path& to);
 
@@ -31,11 +32,11 @@ class NodeCopies {
   const std::vector<CopyClaim>& claims() const { return claims_; }
   // Returns the text of the copy.json of a claim, or an empty text if there is no such claim.
   std::string record(const CopyClaim&) const;
-  // Describes damaged copies of copy.json, one line each.
+  // Returns descriptions of damaged files copy.json, one line each.
   const std::string& problems() const { return problems_; }
 
-  // Returns a text with '1' for each file of the manifest of which there is a copy of the right
-  // size, and '0' for each other file. The hashes are not compared.
+  // Returns a text for writers_of(): '1' for each file of the manifest of which this node has a
+  // copy of the right size, and '0' for each other file. Does not compare hashes.
   std::string present(const Manifest&) const;
   // Writes an intact copy of the file to the new file `to`, like copy_if_intact(). If there is
   // none, returns a text that says why.

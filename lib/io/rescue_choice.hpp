@@ -33,7 +33,8 @@ std::vector<CopyCandidate> candidates_of(std::span<const std::vector<CopyClaim>>
 
 // Returns, for each file, the process that writes it, or -1 if no process has it. `present` has a
 // text for each process, with '1' for each file that the process has, and '0' for each other file.
-// `bytes` has the size of each file. The work is divided evenly.
+// `bytes` has the size of each file. Divides the bytes about evenly: each file is written by the
+// process with the fewest bytes so far among those that have it.
 std::vector<int> writers_of(std::span<const std::string> present,
                             std::span<const std::int64_t> bytes);
 

@@ -7,12 +7,12 @@
 //      (matrix_step.hpp).
 //   3. The rule after(rule) updates w, element by element, with `scale` o in place of a gradient.
 //
-// MatrixScale is the factor `scale`. All rules use decoupled weight decay, as in
+// MatrixScale selects the factor `scale`. All rules use decoupled weight decay, as in
 // kernels/update_rule.hpp.
 //
-// A rule has two sorts of optimizer state. Arrays of before(rule) and after(rule) hold one number
-// for each weight. Further arrays of a matrix are square: they have as many rows and columns as the
-// matrix has rows, or columns.
+// A rule has two sorts of optimizer state. The arrays of before(rule) and after(rule) hold one
+// number for each weight. The square arrays of a matrix have as many rows and columns as the matrix
+// has rows (MatrixSide::rows) or columns (MatrixSide::columns).
 #include <array>
 #include <cstdint>
 #include <span>
@@ -31,13 +31,13 @@ template <>
 inline constexpr auto value_names<MuonPolynomials> = named<MuonPolynomials>("jordan",
                                                                             "polar-express");
 
-// Factor on the step of a matrix with `out` rows and `in` columns, by formula:
+// Formulas of the factor on the step of a matrix with `out` rows and `in` columns:
 //
 //   jordan     of Jordan et al. 2024
-//   adamw      gives the step about the root mean square of AdamW's (Liu et al. 2025, arXiv
-//              2502.16982)
-//   spectral   bounds the change of outputs by that of inputs, both as root mean squares (Bernstein
-//              2025, "Deriving Muon"; Pethick et al. 2025, arXiv 2502.07529)
+//   adamw      gives the step about the same root mean square as a step of AdamW (Liu et al. 2025,
+//              arXiv 2502.16982)
+//   spectral   limits the step's products with inputs of root mean square 1 to a root mean square
+//              of about 1 (Bernstein 2025, "Deriving Muon"; Pethick et al. 2025, arXiv 2502.07529)
 enum class MatrixScale : std::uint8_t { jordan, adamw, spectral };
 template <>
 inline constexpr auto value_names<MatrixScale> = named<MatrixScale>("sqrt(max(1, out/in))",

@@ -16,12 +16,14 @@
 //                   five steps and singular values up to 1 / 1.02, and are not those of the paper's
 //                   listing.
 //
-// Ranges in which singular values end, by their ratio to ||d|| (eps is left out):
+// The result's singular values are in these ranges, which depend on the ratio of d's singular
+// values to ||d|| (without eps):
 //
-//   jordan          0.68 to 1.21 from 0.0016 on, and 0.68 to 1.14 from 0.0052 on
-//   polar-express   0.85 to 1.15 from 0.0011 on
+//   jordan          0.68 to 1.21 for ratios from 0.0016 on, 0.68 to 1.14 for ratios from 0.0052 on
+//   polar-express   0.85 to 1.15 for ratios from 0.0011 on
 //
-// Smaller ones are multiplied by up to 485 / ||d|| (jordan) or 970 / ||d|| (polar-express).
+// Smaller singular values are multiplied by up to 485 / ||d|| (jordan) or 970 / ||d||
+// (polar-express).
 #include <cstdint>
 #include <span>
 
@@ -53,9 +55,9 @@ double newton_schulz_flops(std::int64_t rows, std::int64_t columns, std::size_t 
 
 // Enqueues the iterations on Queue::compute. `x_MN` is dense and has the compute type. It contains
 // the direction and receives the result. `compute` and `wide` are dense views with at least as many
-// elements as newton_schulz_scratch() returns. A matrix of zeros stays zero, and so becomes a
-// finite one whose norm overflows in the wide type. If an element is not finite, no element of the
-// result is.
+// elements as newton_schulz_scratch() returns. A matrix of zeros stays zero. A finite matrix whose
+// norm overflows in the wide type becomes zero. If an element is not finite, no element of the
+// result is finite.
 void orthogonalize(Backend&, const NewtonSchulz&, View x_MN, View compute, View wide, SumOrder);
 
 }  // namespace trireme

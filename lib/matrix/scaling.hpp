@@ -1,5 +1,6 @@
 #pragma once
-// Factors on matrices, and terms on their diagonals, made of operations of kernels/operations.hpp.
+// Scaling and normalization of matrices, and additions to their diagonals, as sequences of
+// operations (kernels/operations.hpp).
 // All functions enqueue on Queue::compute. Matrices are dense. `wide` is memory in the wide type
 // for temporary numbers, with at least as many elements as scaling_scratch() returns.
 #include <algorithm>
@@ -22,8 +23,8 @@ View diagonal_of(const View& a_NN);
 void add_to_diagonal(Backend&, View a_NN, double term, Scratch wide);
 // y = factor x
 void scale_to(Backend&, View y_MN, ConstView x_MN, double factor, Scratch wide);
-// x = x / divisor, or 0 if the divisor is 0 or infinite and x is finite. `divisor_1` has the wide
-// type.
+// x = x / divisor. Finite elements become 0 if the divisor is 0 or infinite. `divisor_1` has the
+// wide type.
 void divide(Backend&, View x_MN, ConstView divisor_1, Scratch wide);
 // Computes the Frobenius norm. `norm_1` has the wide type.
 void frobenius_norm(Backend&, View norm_1, ConstView x_MN, Scratch wide);

@@ -6,7 +6,8 @@
 
 namespace trireme {
 
-// The part of a dense view that is not yet taken. Copies are independent of each other.
+// The part of a dense view that is not taken yet. take() of a copy does not change the original, so
+// that a function with its own copy frees its memory when it returns.
 class Scratch {
  public:
   explicit Scratch(const View& all) : rest_(all) {}

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// Replaces g by zeros if ||g||^2 is 0 or infinite, without asking the host: g is multiplied by r /
-// r with r = 1 / ||g||^2, which ScaleColumns makes 0 if r is 0.
+// Replaces g by zeros if ||g||^2 is 0 or infinite. No number returns to the host: g is multiplied
+// by r / r with r = 1 / ||g||^2, and ScaleColumns computes 0 if r is 0.
 void drop_extremes(Backend& b, View g_MN, Scratch wide) {
   const auto columns = g_MN.extent[1];
   const View size_1 = wide.take({1}), r_1 = wide.take({1});

@@ -54,8 +54,8 @@ struct ZeroConfig {
   bool operator==(const ZeroConfig&) const = default;
 };
 
-// What an optimizer that sees matrices takes for one matrix: all heads of q (or k, or v) together,
-// or each head alone.
+// How an optimizer that sees whole matrices divides the weights of q, k and v: into one matrix for
+// all heads of each, or into one matrix for each head.
 enum class HeadMatrices : std::uint8_t { together, each };
 template <>
 inline constexpr auto value_names<HeadMatrices> = named<HeadMatrices>("together", "each");

@@ -88,8 +88,12 @@ std::vector<Matrix> matrices_of(const ModelSpec& spec, ParamId id, HeadMatrices 
   return all;
 }
 
+std::int64_t width_of(const SquareArray& array, const Matrix& matrix) {
+  return array.side == MatrixSide::rows ? matrix.rows : matrix.columns;
+}
+
 std::int64_t count_of(const SquareArray& array, const Matrix& matrix) {
-  const auto n = array.side == MatrixSide::rows ? matrix.rows : matrix.columns;
+  const auto n = width_of(array, matrix);
   return n * n;
 }
 
@@ -100,7 +104,7 @@ Shape shape_of(const SquareArray& array, std::span<const Matrix> matrices) {
     elements += count_of(array, matrix);
     alike = alike && matrix.rows == matrices[0].rows;
   }
-  const auto n = array.side == MatrixSide::rows ? matrices[0].rows : matrices[0].columns;
+  const auto n = width_of(array, matrices[0]);
   if (matrices.size() == 1) return {n, n};
   // All matrices of a parameter have the same number of columns.
   if (alike || array.side == MatrixSide::columns) return {std::ssize(matrices), n, n};

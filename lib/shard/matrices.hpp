@@ -3,8 +3,7 @@
 // and the place of their square arrays. All functions are pure.
 //
 // A packed weight consists of several matrices: q, k and v, or gate and up. Each expert's weights
-// are parameters of their own. The parts of an adapter's `a` and `b` that belong to one product are
-// one matrix each.
+// are separate parameters. In an adapter's `a` and `b`, the rows of each product are one matrix.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -40,7 +39,9 @@ std::vector<Matrix> matrices_of(const ModelSpec&, ParamId, HeadMatrices);
 // after another: with the shape [n, n] for one matrix, [matrices, n, n] if all have the same size,
 // and otherwise [elements].
 Shape shape_of(const SquareArray&, std::span<const Matrix>);
-// Returns the number of elements that a matrix has in a square array.
+// Returns the number of rows, and of columns, of a matrix's square array.
+std::int64_t width_of(const SquareArray&, const Matrix&);
+// Returns the number of elements of a matrix's square array.
 std::int64_t count_of(const SquareArray&, const Matrix&);
 
 }  // namespace trireme

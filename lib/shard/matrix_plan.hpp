@@ -4,10 +4,10 @@
 //
 // Each matrix has one owner. The owner receives the parts of the matrix that other ranks hold, and
 // sends the step back. Matrices are assigned in order of falling cost, each to the rank with the
-// least cost so far (Graham 1969), among equals to the rank that holds most of the matrix. The
-// costs of two ranks therefore differ by at most the cost of one matrix. The matrices of an owner
-// keep this order. Round k consists of matrix k of every owner, so the matrices of a round have
-// similar costs.
+// least cost so far (Graham 1969). If several ranks have the least cost, the owner is the one that
+// holds most of the matrix. The costs of two ranks therefore differ by at most the cost of one
+// matrix. The matrices of an owner keep this order. Round k consists of matrix k of every owner, so
+// the matrices of a round have similar costs.
 #include <cstdint>
 #include <functional>
 #include <span>

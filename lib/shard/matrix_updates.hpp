@@ -1,9 +1,9 @@
 #pragma once
 // MatrixUpdates: the updates of an optimizer that sees whole matrices (lib/matrix/matrix_rule.hpp).
 //
-// Each rank applies the rule's first part to its shards. In each round (matrix_plan.hpp), the parts
+// Each rank applies the rule before(rule) to its shards. In each round (matrix_plan.hpp), the parts
 // of a matrix travel to the matrix's owner on Queue::scatter. The owner computes the step of the
-// whole matrix, which travels back on Queue::gather. Each rank then applies the rule's last part to
+// whole matrix, which travels back on Queue::gather. Each rank then applies the rule after(rule) to
 // its shards. Directions and steps are sent in the compute type, and square arrays in the master
 // type. While a round is computed, the next round's parts and the previous round's steps are in
 // transit.

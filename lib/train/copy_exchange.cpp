@@ -37,45 +37,43 @@ ByteMessage::Parts parts_of(std::span<std::byte> bytes, std::span<const ByteRang
 
 }  // namespace
 
-// This rank's shard, on its way into the memory of another node.
-struct CopyExchange::Outgoing {
-  enum class Stage : std::uint8_t { writing, header, reply, ranges, data, done };
+// A shard on its way between two ranks. The message in flight uses the memory of the other members.
+template <class S>
+struct CopyExchange::Transfer {
+  using Stage = S;
 
-  int to;
-  Stage stage = Stage::done;
+  int peer;
+  Stage stage;
   Header header{};
   std::int64_t reply = no_memory;
-  std::unique_ptr<MappedFile> file{};  // once it is written
+  std::unique_ptr<MappedFile>
+      file{};  // once the sender has written it, or the receiver reserved it
   std::vector<ByteRange> changed{};
   std::unique_ptr<ByteMessage> message{};
 
   void post(ByteMessage::Way way, const Communicator& channel, int tag, ByteMessage::Parts parts,
             Stage next) {
-    message = std::make_unique<ByteMessage>(channel, way, to, tag, std::move(parts));
+    message = std::make_unique<ByteMessage>(channel, way, peer, tag, std::move(parts));
     stage = next;
   }
 };
 
+enum class SendStage : std::uint8_t { writing, header, reply, ranges, data, done };
+enum class ReceiveStage : std::uint8_t { header, reserving, reply, ranges, data, checking, done };
+
+// This rank's shard, on its way into the memory of another node.
+struct CopyExchange::Outgoing : Transfer<SendStage> {
+  explicit Outgoing(int to) : Transfer{to, Stage::done} {}
+};
+
 // A shard of another rank, on its way into the memory of this node.
-struct CopyExchange::Incoming {
-  enum class Stage : std::uint8_t { header, reserving, reply, ranges, data, checking, done };
+struct CopyExchange::Incoming : Transfer<ReceiveStage> {
+  explicit Incoming(int from) : Transfer{from, Stage::header} {}
 
-  int from;
-  Stage stage = Stage::header;
-  Header header{};
-  std::int64_t reply = no_memory;
-  std::string failure{};
-  std::unique_ptr<MappedFile> file{};
+  std::string failure;
   bool overwrites = false;  // an older file of the same size
-  std::vector<ByteRange> changed{};
-  std::unique_ptr<ByteMessage> message{};
-  BackgroundWork work{};
+  BackgroundWork work;
 
-  void post(ByteMessage::Way way, const Communicator& channel, int tag, ByteMessage::Parts parts,
-            Stage next) {
-    message = std::make_unique<ByteMessage>(channel, way, from, tag, std::move(parts));
-    stage = next;
-  }
   // Runs `what` on a thread. A failure becomes the failure of this shard.
   void start(std::function<void()> what) {
     try {
@@ -177,9 +175,9 @@ std::string CopyExchange::state() const {
                           "checks the shard",
                           "has the shard"};
   std::string text = out[static_cast<std::size_t>(outgoing_->stage)];
-  if (outgoing_->to >= 0) text += fmt::format(" (to rank {})", outgoing_->to);
+  if (outgoing_->peer >= 0) text += fmt::format(" (to rank {})", outgoing_->peer);
   for (const auto& i : incoming_)
-    text += fmt::format(", {} of rank {}", in[static_cast<std::size_t>(i->stage)], i->from);
+    text += fmt::format(", {} of rank {}", in[static_cast<std::size_t>(i->stage)], i->peer);
   return text;
 }
 
@@ -208,7 +206,7 @@ void CopyExchange::advance_outgoing() {
   if (o.stage == Stage::writing) {
     if (writer_.running()) return;
     end_writing();
-    if (o.to >= 0)
+    if (o.peer >= 0)
       return o.post(Way::send, channel_, header_tag, {raw_memory(o.header)}, Stage::header);
   } else if (!o.message->complete()) {
     return;
@@ -230,7 +228,7 @@ void CopyExchange::advance_outgoing() {
 void CopyExchange::advance(Incoming& i) const {
   using Stage = Incoming::Stage;
   using Way = ByteMessage::Way;
-  const auto path = [&] { return partial_ / shard_name(i.from); };
+  const auto path = [&] { return partial_ / shard_name(i.peer); };
   switch (i.stage) {
     case Stage::header:
       if (!i.message->complete()) return;
@@ -268,7 +266,7 @@ void CopyExchange::advance(Incoming& i) const {
         const Hash128 sent{std::bit_cast<std::uint64_t>(i.header[1]),
                            std::bit_cast<std::uint64_t>(i.header[2])};
         require(hash128(i.file->bytes()) == sent,
-                "the shard of rank {} did not arrive as it was sent", i.from);
+                "the shard of rank {} did not arrive as it was sent", i.peer);
         i.file.reset();
       });
     case Stage::checking:

@@ -79,6 +79,8 @@ class CopyExchange {
 
  private:
   using Header = std::array<std::int64_t, 4>;  // size, the two halves of the hash, ranges
+  template <class Stage>
+  struct Transfer;
   struct Outgoing;
   struct Incoming;
 

@@ -1,27 +1,19 @@
 #include "lib/train/copy_saver.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <span>
-#include <system_error>
 #include <thread>
 #include <utility>
 
-#include "kernels/immediate.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/mapped_file.hpp"
 #include "lib/base/posix_file.hpp"
 #include "lib/base/random_id.hpp"
 #include "lib/base/seconds.hpp"
-#include "lib/base/sizes.hpp"
 #include "lib/comm/agree.hpp"
 #include "lib/io/checkpoint_save.hpp"
-#include "lib/io/copy_partners.hpp"
 #include "lib/io/shard_file.hpp"
 #include "lib/launch/batch_job.hpp"
 #include "lib/launch/nodes.hpp"
@@ -32,17 +24,9 @@ namespace trireme {
 
 namespace fs = std::filesystem;
 
-// Upper limit for the bytes of a shard that are not elements: HDF5's structures, records and the
-// tokenizer. A constant, and a share of the elements.
-constexpr double overhead_bytes = 4e6, overhead_share = 0.01;
 // Shorter ranges are sent although they are unchanged, because a message of their own for the bytes
 // before them would take longer.
 constexpr std::int64_t least_unchanged = 4096;
-
-static void broadcast_owner(const Communicator& world, CopyOwner& owner) {
-  world.broadcast(owner.run);
-  world.broadcast(owner.start);
-}
 
 void remove_earlier_copies(const Communicator& world, const fs::path& run, std::int64_t step) {
   CopyOwner owner;
@@ -55,7 +39,7 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run, std::
     }
     remove_copy_owner(run);
   });
-  broadcast_owner(world, owner);
+  broadcast(world, owner);
   if (owner.start.empty()) return;
   double newest = -1;
   together(world, Pace::slow, [&] {
@@ -73,100 +57,11 @@ void remove_earlier_copies(const Communicator& world, const fs::path& run, std::
   });
 }
 
-// Returns a text that differs between file systems of a host.
-static std::string file_system_of(const fs::path& directory) {
-  struct stat s {};
-  if (::stat(directory.c_str(), &s) != 0) fail_errno("access", directory, errno);
-  return fmt::format("{}", s.st_dev);
-}
-
-CopyNodes copy_nodes(const Communicator& world) {
-  CopyNodes n{launch::nodes_of_ranks(world), {}, 0};
-  n.receivers = copy_receivers(n.nodes);
-  const auto mine = n.nodes[static_cast<std::size_t>(world.rank())];
-  n.leader = static_cast<int>(std::ranges::find(n.nodes, mine) - n.nodes.begin());
-  return n;
-}
-
 static CopyPeers peers_of(int rank, const std::vector<int>& receivers) {
   CopyPeers peers{receivers[static_cast<std::size_t>(rank)], {}};
   for (std::size_t r = 0; r < receivers.size(); ++r)
     if (receivers[r] == rank) peers.senders.push_back(static_cast<int>(r));
   return peers;
-}
-
-void require_space_for_copies(const Store& store, const Axes& axes, const fs::path& run,
-                              const std::string& run_id) {
-  const auto& world = axes.world;
-  const auto nodes = copy_nodes(world);
-  CopyOwner earlier;
-  at_root(world, Pace::slow, [&] {
-    try {
-      earlier = read_copy_owner(run).value_or(CopyOwner{});
-    } catch (const Error&) {  // remove_earlier_copies() warns of it
-    }
-  });
-  broadcast_owner(world, earlier);
-  fs::path root;
-  together(world, [&] {
-    require(
-        is_plain_name(run_id),
-        "checkpoint.memory_every needs the ID of the run, which its checkpoints lack, because an "
-        "old version wrote them: set checkpoint.memory_every = 0");
-    root = memory_root(launch::test_node(world.rank()));
-    if (nodes.leader == world.rank()) make_memory_root(root);
-  });
-
-  std::vector<double> bytes(nodes.nodes.size(), 0);
-  const double mine = bytes_of(rank_slices(store));
-  bytes[static_cast<std::size_t>(world.rank())] =
-      mine > 0 ? (1 + overhead_share) * mine + overhead_bytes : 0;
-  world.all_reduce(bytes);
-  const auto of_nodes = bytes_of_nodes(nodes.nodes, nodes.receivers, bytes);
-  const bool leads = nodes.leader == world.rank();
-  std::string file_system;  // nodes may share one, such as containers of one host
-  together(world, [&] {
-    if (leads) file_system = fmt::format("{} {}", host_name(), file_system_of(root));
-  });
-  const auto file_systems = world.all_gather(file_system);
-  // A run that continues after a failure is better without copies than not at all.
-  const bool recovers = launch::recovery_count() > 0;
-  std::string shortage;
-  together(world, [&] {
-    if (!leads) return;
-    double one = 0, snapshots = 0;  // of the nodes with this file system
-    for (std::size_t r = 0; r < file_systems.size(); ++r) {
-      if (file_systems[r] != file_system) continue;
-      const auto node = nodes.nodes[r];
-      one += of_nodes[static_cast<std::size_t>(node)];
-      for (std::size_t i = 0; i < bytes.size(); ++i)
-        if (nodes.nodes[i] == node) snapshots += bytes[i];
-    }
-    const double all = memory_copies_at_a_time * one;
-    const auto needs = fmt::format(
-        "checkpoint.memory_every needs {} in {} on {} ({} copies of {}, of the node's own ranks{})",
-        memory_text(all), root.string(), host_name(), memory_copies_at_a_time, memory_text(one),
-        nodes.receivers[0] < 0 ? "" : " and those of another node");
-    constexpr std::string_view advice =
-        "Use more nodes, set TRIREME_MEMORY_DIR to a larger memory file system, or set "
-        "checkpoint.memory_every = 0";
-    std::error_code e;
-    const auto space = fs::space(root, e);
-    if (e) fail_errno("access", root, e.value());
-    const double free = static_cast<double>(space.available) +
-                        (earlier.start.empty() ? 0 : bytes_of_copies(root, earlier));
-    if (free < all)
-      shortage = fmt::format("{}, but only {} are free. {}", needs, memory_text(free), advice);
-    require(shortage.empty() || recovers, "{}", shortage);
-    // The files take the memory of the job.
-    const auto memory = static_cast<double>(physical_memory());
-    require(!is_in_memory(root) || memory >= all + snapshots,
-            "{}, and {} for the snapshots from which they are written, but the job has only {} of "
-            "memory there. {}",
-            needs, memory_text(snapshots), memory_text(memory), advice);
-  });
-  for (const auto& of_node : world.all_gather(shortage))
-    if (!of_node.empty() && world.rank() == 0) log_warning("{}", of_node);
 }
 
 CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::string run_id)
@@ -176,7 +71,7 @@ CopySaver::CopySaver(const Store& store, const Axes& axes, fs::path run, std::st
       nodes_(copy_nodes(axes.world)),
       owner_{std::move(run_id), random_id()} {
   const auto& world = axes_.world;
-  broadcast_owner(world, owner_);
+  broadcast(world, owner_);
   together(world, [&] {
     root_ = memory_root(launch::test_node(world.rank()));
     copies_ = copies_of(root_, owner_, nodes_.leader);
@@ -223,12 +118,10 @@ std::optional<CopyExchange::WrittenShard> CopySaver::write_own(const Snapshot& s
   return CopyExchange::WrittenShard{std::move(record), std::move(mapped), std::move(changed)};
 }
 
-std::string CopySaver::drop(std::string why) {
-  const auto& world = axes_.world;
-  together(world, [&] {
+void CopySaver::drop() {
+  together(axes_.world, [&] {
     if (leads()) drop_copy(copies_, meta_.step);
   });
-  return why;
 }
 
 std::string CopySaver::begin(CheckpointMeta meta, Snapshot& snapshot) {
@@ -245,7 +138,8 @@ std::string CopySaver::begin(CheckpointMeta meta, Snapshot& snapshot) {
       snapshot.take(store_, mine_);
     });
   } catch (const SharedError& e) {
-    return drop(e.what());
+    drop();
+    return e.what();
   }
   busy_ = true;
   exchange_->begin(partial_, [this, &snapshot] { return write_own(snapshot); });
@@ -307,7 +201,7 @@ std::string CopySaver::finish() {
     });
   } catch (const SharedError& e) {
     const auto error = std::current_exception();
-    drop(e.what());
+    drop();
     if (dynamic_cast<const StateFault*>(&e)) std::rethrow_exception(error);
     return e.what();
   }
@@ -330,7 +224,6 @@ CopiedState CopySaver::copied() const {
       log_warning("step {}: the checkpoint is not written from the memory copy: {}", newest_,
                   e.what());
     state.shard = {};
-    state.in_memory = false;
     return state;
   }
   state.in_memory = true;

@@ -12,26 +12,10 @@
 #include "lib/io/checkpoint.hpp"
 #include "lib/io/memory_copies.hpp"
 #include "lib/train/copy_exchange.hpp"
+#include "lib/train/copy_nodes.hpp"
 #include "lib/train/snapshot.hpp"
 
 namespace trireme {
-
-// The nodes of a job's ranks, and the ranks that keep second copies.
-struct CopyNodes {
-  std::vector<int> nodes;      // number of each rank's node
-  std::vector<int> receivers;  // by rank (copy_receivers)
-  int leader = 0;              // first rank of this rank's node
-};
-// Returns the nodes of this job. Collective.
-CopyNodes copy_nodes(const Communicator& world);
-
-// Throws SharedError if a node has too little memory for the copies, or if its memory directory
-// cannot be created. `run` is the run directory, and `run_id` is CheckpointMeta::run. Counts the
-// memory of copies of an earlier start of the run as free, because this start removes them. If the
-// run continues after a failure, only logs a warning about memory directories with too little
-// space. Collective.
-void require_space_for_copies(const Store&, const Axes&, const std::filesystem::path& run,
-                              const std::string& run_id);
 
 // Removes the memory copies of an earlier start of the run from the nodes of this job, and the file
 // memory_copies.json, if there is one. Warns if a copy is newer than `step`, from which the run
@@ -76,7 +60,7 @@ class CopySaver {
  private:
   bool leads() const { return nodes_.leader == axes_.world.rank(); }
   std::optional<CopyExchange::WrittenShard> write_own(const Snapshot&);
-  std::string drop(std::string why);
+  void drop();
   // Waits until all ranks have done their part.
   void wait_for_all();
 

@@ -1,6 +1,6 @@
 #pragma once
-// The part of a model's state that one rank writes to a checkpoint, and a copy of this part, which
-// remains unchanged while training continues.
+// The part of a model's state that one rank writes to a checkpoint, and a copy of this part (the
+// rank's snapshot), which does not change while training continues.
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,8 +45,8 @@ struct CopiedState {
   // The rank's shard in a complete memory copy (lib/io/memory_copies.hpp). Absent if the elements
   // are only in a Snapshot, or if the rank has none.
   struct Shard {
-    FileRecord record;                // as in a checkpoint
-    FileRecord bytes;                 // with the hash of all bytes of the file
+    FileRecord record;                // as in a manifest, with the hashes of the slices
+    FileRecord byte_record;           // with the hash of all bytes of the file
     std::shared_ptr<PosixFile> file;  // is not overwritten while the checkpoint is being written
   };
   std::optional<Shard> shard{};

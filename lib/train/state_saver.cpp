@@ -107,7 +107,7 @@ void StateSaver::write(const SliceSource& elements) {
 
 void StateSaver::write_copied(const CopiedState::Shard& shard) {
   timed([&] {
-    const auto why = copy_if_intact(*shard.file, shard.bytes, partial_ / shard.record.name);
+    const auto why = copy_if_intact(*shard.file, shard.byte_record, partial_ / shard.record.name);
     require(why.empty(), "{}", why);
     written_ = shard.record;
   });

@@ -57,8 +57,9 @@ class StateSaver {
   // Copies the state and starts writing the copy in the background. No other checkpoint may be in
   // progress.
   void begin(CheckpointMeta meta);
-  // Like begin(), but of a state that has been copied: from the shards of a memory copy, or, on
-  // ranks without such a shard, from snapshot(). On all ranks, the state must be in the same place.
+  // Starts writing a checkpoint of a state that has already been copied. A rank with a shard in a
+  // memory copy writes from this shard, and a rank without one from snapshot(). Either all ranks
+  // with slices have a shard, or no rank has one.
   void begin(CopiedState);
   bool busy() const { return phase_ != Phase::idle; }
   // The memory for copies of the state. The caller may use it while no checkpoint is in progress,

@@ -27,7 +27,7 @@ inline std::string name_of_matrix_case(const testing::TestParamInfo<MatrixCase>&
   return info.param.backend + "_" + std::string(name_of(info.param.type));
 }
 
-// An open backend with its workspace.
+// An open backend with its workspace. Tests put matrices on it and get results back.
 class MatrixMachine {
  public:
   explicit MatrixMachine(const std::string& name)
@@ -50,7 +50,8 @@ class MatrixMachine {
   Workspace workspace_;
 };
 
-// Scratch memory of exactly this size, full of NaNs, between known numbers.
+// Scratch memory of exactly the given size, filled with NaNs, between known numbers that nothing
+// may overwrite.
 class FencedScratch {
  public:
   FencedScratch(MatrixMachine& machine, DType t, std::int64_t size)

@@ -26,7 +26,7 @@ DoubleMatrix inverse_root_of(const DoubleMatrix& a, double eps) {
                           [&](double s) { return std::pow(s + eps, -0.25); });
 }
 
-// Shampoo as its papers state it, with decompositions.
+// The formulas of Shampoo, with roots from eigenvalue decompositions.
 struct ShampooOracle {
   ShampooOracle(const matrix_rule::Shampoo& r, std::int64_t rows, std::int64_t columns)
       : rule(r),
@@ -53,9 +53,10 @@ struct ShampooOracle {
 };
 
 // Bound of the relative error of a root that is computed in type t. The sums of the average and of
-// each product change a / ||a|| by sum_error, and an eigenvalue of at least eps to the power -1/4
-// by a quarter of what this is of eps. The errors of the first products count most, because the
-// smallest eigenvalue of m then grows: 1 + 1/2.4 + 1/2.4^2 + ... < 2, for 4 products.
+// each product change a / ||a|| by sum_error. This changes the power -1/4 of an eigenvalue, which
+// is at least eps, by the relative error sum_error / (4 eps). The errors of the first products
+// count most, because the smallest eigenvalue of m then grows: 1 + 1/2.4 + 1/2.4^2 + ... < 2, for 4
+// products.
 double root_error(DType t, std::int64_t n, std::int64_t terms, double eps) {
   return 0.25 * (sum_error(t, terms, 1) + 8 * sum_error(t, n, 1)) / eps;
 }

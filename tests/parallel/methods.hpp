@@ -1,6 +1,6 @@
 #pragma once
-// Optimizers, each with its paper's formula. For those that see whole matrices
-// tests/support/matrix_formulas.hpp has the steps.
+// Optimizers, each with its paper's formula. The steps of optimizers that see whole matrices are in
+// tests/support/matrix_formulas.hpp.
 #include <cmath>
 #include <functional>
 #include <span>
@@ -15,17 +15,17 @@ namespace trireme::methods {
 
 constexpr double usual_rate = 0.01, usual_decay = 0.1;
 
-// Of the second factor of an adapter.
+// Factor on the learning rate of adapters' matrices b.
 constexpr double b_lr_ratio = 4;
 
-// What one weight has been through.
+// A weight and its optimizer state.
 struct Weight {
-  double w = 0, a = 0, b = 0;
-  int count = 0;      // of its steps since it remembers
-  bool open = false;  // its step hangs on the sign of a sum that is 0 but for rounding
+  double w = 0, a = 0, b = 0;  // the weight, and up to two numbers of state
+  int count = 0;               // number of updates since the state was created
+  bool open = false;           // a step depended on the sign of a sum that is 0 except for rounding
 };
 using Formula = std::function<void(Weight&, double g, double rate, double decay)>;
-// The state of a matrix that is not one number for each weight.
+// A matrix and its square arrays.
 struct Whole {
   std::int64_t rows, columns;
   test::ShampooSides sides{};
@@ -36,8 +36,8 @@ using WholeFormula = std::function<void(std::span<Weight>, Whole&, std::span<con
 struct Method {
   OptimizerConfig config;
   Formula step;
-  WholeFormula of_matrices{};                     // of all that `step` is not for
-  double rate = usual_rate, decay = usual_decay;  // of `step`
+  WholeFormula of_matrices{};                     // for matrices; `step` is for all other weights
+  double rate = usual_rate, decay = usual_decay;  // for `step`
   double clip = 0;
 };
 
@@ -59,7 +59,8 @@ inline Method momentum(bool nesterov) {
           }};
 }
 
-// Loshchilov, Hutter 2019, algorithm 2. eps is large: rounding divided by itself would show.
+// Loshchilov, Hutter 2019, algorithm 2. eps is large, because a small one would magnify rounding
+// errors of gradients that are nearly 0.
 inline Method adamw() {
   OptimizerConfig c;
   c.beta1 = 0.7;
@@ -103,8 +104,8 @@ inline DoubleMatrix with_momentum(const OptimizerConfig& c, std::span<Weight> we
   return of;
 }
 
-// AdamW as above is for what is no matrix.
-inline Method beside_adamw(OptimizerConfig c) {
+// Returns a method whose `step` is adamw(), for the parameters that are not matrices.
+inline Method adamw_for_the_rest(OptimizerConfig c) {
   auto m = adamw();
   c.beta1 = m.config.beta1;
   c.beta2 = m.config.beta2;
@@ -114,11 +115,10 @@ inline Method beside_adamw(OptimizerConfig c) {
   m.decay = c.adamw_weight_decay.value_or(usual_decay);
   return m;
 }
-// Jordan et al. 2024: momentum, of which Nesterov's is the direction, then its matrix with singular
-// values near 1.
+// Jordan et al. 2024: a direction with momentum, then a step whose singular values are near 1.
 inline Method muon(OptimizerConfig c) {
   c.name = OptimizerKind::muon;
-  auto m = beside_adamw(c);
+  auto m = adamw_for_the_rest(c);
   m.of_matrices = [c](std::span<Weight> weights, Whole& whole, std::span<const double> g,
                       double rate, double decay) {
     const auto direction =
@@ -135,7 +135,7 @@ inline Method muon() {
   c.adamw_weight_decay = 0.05;
   return muon(c);
 }
-// Every other choice.
+// Muon with the other value of each setting.
 inline Method muon_of_heads() {
   OptimizerConfig c;
   c.matrix_momentum = 0.6;
@@ -145,9 +145,10 @@ inline Method muon_of_heads() {
   c.muon_polynomials = MuonPolynomials::polar_express;
   return muon(c);
 }
-// AdamW has what patterns name, and Muon all other matrices, tables included. All gradients are
-// clipped, which momentum sees, as they have other norms at other steps.
-inline Method muon_but_for(std::vector<std::string> patterns) {
+// AdamW updates the parameters that the patterns name, and Muon all other matrices, embedding
+// tables included. Gradients are clipped by different factors in different steps, so that momentum
+// would show gradients that are not clipped.
+inline Method muon_except(std::vector<std::string> patterns) {
   OptimizerConfig c;
   c.matrix_scale = MatrixScale::spectral;
   c.adamw_patterns = std::move(patterns);
@@ -156,8 +157,8 @@ inline Method muon_but_for(std::vector<std::string> patterns) {
   return m;
 }
 
-// Gupta, Koren, Singer 2018; momentum is of the steps. eps is large, because it bounds what
-// rounding does to a root.
+// Gupta, Koren, Singer 2018, with momentum of the steps. eps is large, because it limits how much
+// rounding errors change a root.
 inline Method shampoo(HeadMatrices heads) {
   OptimizerConfig c;
   c.name = OptimizerKind::shampoo;
@@ -166,7 +167,7 @@ inline Method shampoo(HeadMatrices heads) {
   c.shampoo_beta = 0.8;
   c.shampoo_eps = 0.05;
   c.shampoo_every = 2;
-  auto m = beside_adamw(c);
+  auto m = adamw_for_the_rest(c);
   m.of_matrices = [c](std::span<Weight> weights, Whole& whole, std::span<const double> g,
                       double rate, double decay) {
     const auto step = test::shampoo_step(

@@ -1,6 +1,6 @@
-// Every optimizer on grids of this number of ranks, against its paper's formula. The formula
-// gets its gradients from one rank's steps of plain gradient descent of length 1. For optimizers
-// that see whole matrices tests/support/matrix_formulas.hpp has the formula.
+// Compares every optimizer on grids of this number of ranks with its paper's formula (methods.hpp).
+// The gradients for the formula come from steps of plain gradient descent with learning rate 1 on
+// one rank.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -265,15 +265,14 @@ TEST(Optimizer, StandsStillWhereItIsFrozen) {
 
 TEST(Optimizer, OfMatricesFollowsItsFormulaOnGrids) {
   auto p = matrix_case();
-  expect_on_grids(
-      p,
-      std::vector<Method>{methods::muon(), methods::muon_of_heads(),
-                          methods::muon_but_for({"blocks.?.ffn_in.*", "blocks.1.qkv.*"}),
-                          methods::shampoo(HeadMatrices::together)},
-      never_still);
+  expect_on_grids(p,
+                  std::vector<Method>{methods::muon(), methods::muon_of_heads(),
+                                      methods::muon_except({"blocks.?.ffn_in.*", "blocks.1.qkv.*"}),
+                                      methods::shampoo(HeadMatrices::together)},
+                  never_still);
 }
 
-// Queries of several heads that share keys and values, and gates beside what they open.
+// Grouped-query attention, and a gated MLP.
 TEST(Optimizer, OfMatricesDividesPackedWeights) {
   auto p = matrix_case();
   p.flavour = "llama";
@@ -283,7 +282,7 @@ TEST(Optimizer, OfMatricesDividesPackedWeights) {
                   never_still);
 }
 
-// Each expert's matrices, on the ranks that have them.
+// The matrices of each expert, on the ranks that hold the expert.
 TEST(Optimizer, OfMatricesSeesEachExpert) {
   auto p = matrix_case();
   p.layers = 5;
@@ -291,12 +290,12 @@ TEST(Optimizer, OfMatricesSeesEachExpert) {
   p.grid.expert = 2;
   expect_on_grids(p,
                   std::vector<Method>{methods::muon(),
-                                      methods::muon_but_for({"*.experts.1.*", "*.router.weight"}),
+                                      methods::muon_except({"*.experts.1.*", "*.router.weight"}),
                                       methods::shampoo(HeadMatrices::together)},
                   never_still);
 }
 
-// Both factors of each product, of which one has a rate of its own.
+// Both matrices of an adapter, of which b has another learning rate.
 TEST(Optimizer, OfMatricesSeesFactorsOfAdapters) {
   auto p = matrix_case();
   p.adapter_rank = 2;

@@ -210,8 +210,8 @@ TEST(Restart, OnOtherLayoutsBeforeAtAndBehindFreezeBorders) {
   }
 }
 
-// Momentum, and square arrays of other lengths than the weights, come back as they were, whoever
-// held a part of them.
+// Momentum and square arrays, whose lengths differ from those of the weights, are restored on
+// another grid.
 TEST(Restart, OfMatricesHasTheBitsOfOneRank) {
   ScratchFolder mine;
   std::string folder = mine.path().string();
@@ -263,7 +263,7 @@ TEST(Restart, OfMatricesHasTheBitsOfOneRank) {
   }
 }
 
-// The text says what the checkpoint has of which parameter, and what the deck's optimizer wants.
+// The error names the parameter, its arrays in the checkpoint and those of the deck's optimizer.
 TEST(Restart, RefusesTheStateOfAnotherOptimizer) {
   ScratchFolder mine;
   std::string folder = mine.path().string();

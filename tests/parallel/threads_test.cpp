@@ -1,4 +1,4 @@
-// Replicas on ranks with different numbers of threads have equal weights.
+// Replicas on ranks with different numbers of threads keep equal weights.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -27,8 +27,8 @@ ParityCase case_of_replicas() {
   return p;
 }
 
-// x x' of a matrix of the MLP is a small product of long sums, which oneDNN divides among threads
-// where it may.
+// In x x' of an MLP matrix, few elements are long sums. oneDNN divides these sums among threads if
+// the sum order allows it.
 TrainerSetup setup_of_long_sums(const ParityCase& p) {
   auto s = test::parity_setup(p);
   s.model.ffn_width = 8192;

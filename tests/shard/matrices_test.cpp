@@ -1,4 +1,4 @@
-// What an optimizer takes for one matrix, against sizes counted by hand.
+// The matrices of each parameter, compared with sizes counted by hand.
 #include "lib/shard/matrices.hpp"
 
 #include <gmock/gmock.h>

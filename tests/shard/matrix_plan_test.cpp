@@ -1,4 +1,4 @@
-// The owners of matrices: what the plan says is held against a brute-force count over all ranks and
+// The owners of matrices: the plan is compared with a brute-force count over all ranks and
 // elements.
 #include "lib/shard/matrix_plan.hpp"
 
