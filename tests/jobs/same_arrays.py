@@ -15,7 +15,7 @@ def arrays(checkpoint):
     def add(name, item):
         if isinstance(item, h5py.Dataset) and "offset" in item.attrs:
             size = int(numpy.prod(item.attrs["shape"], dtype=numpy.int64))
-            parts.setdefault((name, size), []).append((int(item.attrs["offset"]), item[()].ravel()))
+            parts.setdefault((name, size), []).append((int(item.attrs["offset"][0]), item[()].ravel()))
 
     for shard in sorted(Path(checkpoint).glob("rank-*.h5")):
         with h5py.File(shard) as file:
