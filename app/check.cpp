@@ -135,7 +135,7 @@ void check(const CheckArguments& a, const JobHere& job) {
   if (fixed.initial) warn_of_initial_optimizer(deck, *fixed.initial);
   auto target = dry_target(choice);
   const auto here = target.capacity;
-  if (a.ranks > 1) target.capacity = std::size_t{1} << 60;  // the ranks run elsewhere
+  target.capacity = std::size_t{1} << 60;  // the run may be elsewhere, so check only warns
   const auto input = plan_input_of(deck, compute, transport_of(deck, choice), fixed.teacher_model,
                                    training->document_weights());
   const auto plan = make_plan(input, target);

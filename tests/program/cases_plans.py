@@ -85,6 +85,12 @@ def snapshot(at):
 
 
 @story(CASES, fast=True)
+def check_of_a_run_elsewhere(at):
+    """check only warns if this machine has too little memory for the run"""
+    at("check deck.toml model.width=65536 model.heads=512 model.layers=32 train.microbatch=1", says=("is valid", "of memory, but at least one rank of this run reserves more"))
+
+
+@story(CASES, fast=True)
 def memory_copies(at):
     """memory copies are planned: two of each shard in two places, and the snapshot also where checkpoints need none"""
     deck = f"deck.toml {GRID} zero.stage=1 checkpoint.async=false"
