@@ -71,6 +71,20 @@ fs::path published(const fs::path& checkpoints, const CheckpointMeta& meta,
   return publish(checkpoints, meta, std::move(shards));
 }
 
+// What a copy says of its state, with the tokenizer.
+CheckpointMeta meta_in(const fs::path& copy) {
+  auto meta = parse_manifest(read_text(copy / copy_record_name), "the record").meta;
+  meta.tokenizer = read_text(copy / tokenizer_name);
+  return meta;
+}
+
+bool is_intact(const HeldCopy& copy) {
+  const auto record = parse_manifest(read_text(copy.directory / copy_record_name), "the record");
+  return std::ranges::all_of(record.files, [&](const FileRecord& file) {
+    return verify_file(copy.directory, file, Check::hashes).empty();
+  });
+}
+
 using StepList = std::vector<std::int64_t>;
 
 }  // namespace
@@ -93,14 +107,10 @@ TEST(CopySaver, EachNodeHoldsTheStateAsItWasWhileTrainingGoesOn) {
       SCOPED_TRACE(node);
       ASSERT_EQ(run.steps_on(node), StepList{3});
       const auto directory = run.held(node)[0].directory;
-      const auto record = parse_manifest(read_text(directory / copy_record_name), "the record");
-      EXPECT_EQ(record.meta.step, 3);
-      for (const auto& file : record.files)
-        EXPECT_TRUE(verify_file(directory, file, Check::hashes).empty()) << file.name;
-      auto meta = record.meta;
-      meta.tokenizer = read_text(directory / tokenizer_name);
-      EXPECT_TRUE(arrays_in(published(run.root / "run/checkpoints", meta, {directory})) ==
-                  arrays_in(at_once));
+      EXPECT_EQ(meta_in(directory).step, 3);
+      EXPECT_TRUE(is_intact(run.held(node)[0]));
+      EXPECT_TRUE(arrays_in(published(run.root / "run/checkpoints", meta_in(directory),
+                                      {directory})) == arrays_in(at_once));
     }
   }
   test::meet();
@@ -207,13 +217,6 @@ void freeze_first_block(Store& store) {
   store.apply_trainable();
 }
 
-bool is_intact(const HeldCopy& copy) {
-  const auto record = parse_manifest(read_text(copy.directory / copy_record_name), "the record");
-  return std::ranges::all_of(record.files, [&](const FileRecord& file) {
-    return verify_file(copy.directory, file, Check::hashes).empty();
-  });
-}
-
 TEST(CopySaver, FrozenWeightsAreSentOnlyOnce) {
   if (test::world().size() == 1 || !test::next_case("frozen")) return;
   CopiedTraining run;
@@ -240,11 +243,10 @@ TEST(CopySaver, FrozenWeightsAreSentOnlyOnce) {
   const auto at_once = run.saver.save(CopiedTraining::meta(5));
   test::meet();
   if (test::world().rank() == 0) {
-    auto meta = CopiedTraining::meta(5);
+    const auto directory = run.held(mine)[0].directory;
     fs::rename(at_once, run.root / "at_once");
-    EXPECT_TRUE(
-        arrays_in(published(run.root / "run/checkpoints", meta, {run.held(mine)[0].directory})) ==
-        arrays_in(run.root / "at_once"));
+    EXPECT_TRUE(arrays_in(published(run.root / "run/checkpoints", meta_in(directory),
+                                    {directory})) == arrays_in(run.root / "at_once"));
   }
   test::meet();
 }
