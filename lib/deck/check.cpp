@@ -22,6 +22,7 @@
 #include "lib/run/skip_rules.hpp"
 #include "lib/shard/layout.hpp"
 #include "lib/shard/matrices.hpp"
+#include "lib/shard/pattern_advice.hpp"
 #include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
@@ -398,9 +399,11 @@ class Checker : DeckRules {
     const auto check = [&](const std::string& pattern, std::string_view path, std::size_t row = 0) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
-      auto text = fmt::format("{}: the pattern \"{}\" matches no parameter; names look like \"{}\"",
-                              path, pattern, spec.params.back().name);
-      if (!hit) problems_.push_back({{key_in_row(path, row)}, std::move(text)});
+      if (hit) return;
+      const auto any = [](const ParamSpec&) { return true; };
+      problems_.push_back({{key_in_row(path, row)},
+                           fmt::format("{}: the pattern \"{}\" matches no parameter; {}", path,
+                                       pattern, advice_for_pattern(spec, pattern, any))});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
     if (sees_matrices(deck_.optimizer.name)) adamw_patterns(spec);
