@@ -258,7 +258,12 @@ class Checker : DeckRules {
     rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
          "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas, "
          "muon and shampoo use optimizer.matrix_momentum");
-    rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
+    rule(
+        !o.nesterov || o.name == OptimizerKind::sgd, {"optimizer.nesterov", "optimizer.name"},
+        "optimizer.nesterov = true needs optimizer.name = \"sgd\"; adamw and lion have no Nesterov "
+        "momentum, muon and shampoo use optimizer.matrix_nesterov, which is true by default");
+    rule(!o.nesterov || o.momentum > 0 || o.name != OptimizerKind::sgd,
+         {"optimizer.nesterov", "optimizer.momentum"},
          "optimizer.nesterov = true needs momentum: give optimizer.momentum, such as 0.9");
     matrices();
   }
