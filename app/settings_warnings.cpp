@@ -14,6 +14,7 @@
 #include "lib/interchange/adapter_names.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/model/spec.hpp"
+#include "lib/run/optimizer_warnings.hpp"
 #include "lib/run/run_length.hpp"
 #include "lib/run/schedule.hpp"
 #include "lib/run/unreached_settings.hpp"
@@ -96,44 +97,6 @@ void warn_of_schedule(const Deck& deck, RunPoint end) {
                 last_rate(deck, end), number_text(s.min_lr));
 }
 
-struct UsualRates {
-  double least, most;
-};
-
-// Returns the learning rates that papers and model cards report: 5e-7 (preference training) to 1e-2
-// for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
-// learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
-// learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
-// Steps of Shampoo are as large as those of Muon, but with a momentum of 0.95, up to 20 add up.
-UsualRates usual_rates(const OptimizerConfig& o) {
-  const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
-  if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};
-  if (o.name == OptimizerKind::shampoo)
-    return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
-  if (o.name == OptimizerKind::adamw || o.name == OptimizerKind::muon) return {5e-7, 1e-2};
-  return o.name == OptimizerKind::lion ? UsualRates{5e-8, 1e-3} : UsualRates{1e-5, 10};
-}
-
-// Warns of a learning rate ten times above or below the usual ones.
-void warn_of_rate(std::string_view key, double lr, UsualRates usual, const std::string& optimizer) {
-  const bool above = lr > 10 * usual.most;
-  if (above || (lr > 0 && 10 * lr < usual.least))
-    log_warning("{} = {} is far {} the usual learning rates of {} ({} to {}): {}", key,
-                number_text(lr), above ? "above" : "below", optimizer, number_text(usual.least),
-                number_text(usual.most),
-                above ? "the first steps may destroy the model" : "the model may learn nothing");
-}
-
-void warn_of_rates(const OptimizerConfig& o) {
-  const auto name = fmt::format("optimizer.name = \"{}\"", name_of(o.name));
-  if (!sees_matrices(o.name)) return warn_of_rate("optimizer.lr", o.lr, usual_rates(o), name);
-  warn_of_rate(
-      "optimizer.lr", o.lr, usual_rates(o),
-      fmt::format("{} with optimizer.matrix_scale = \"{}\"", name, name_of(o.matrix_scale)));
-  if (o.adamw_lr)
-    warn_of_rate("optimizer.adamw_lr", *o.adamw_lr, usual_rates(OptimizerConfig{}), "AdamW");
-}
-
 // Warns if `export --format peft` will refuse parameters of adapter.also_train. Does not warn if no
 // family of transformers fits the model.
 void warn_of_also_trained(const Deck& deck, const ModelSpec& spec) {
@@ -208,8 +171,9 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
   warn_of_schedule(deck, end);
   for (const auto& text : unreached_settings(deck.train, deck.schedule, deck.data.context, begin))
     log_warning("{}", text);
-  warn_of_rates(deck.optimizer);
   const auto spec = make_spec(deck.model, deck.adapter);
+  for (const auto& text : optimizer_warnings(deck.optimizer, spec, deck.freeze, steps))
+    log_warning("{}", text);
   if (deck.adapter.rank > 0) {
     warn_of_also_trained(deck, spec);
     warn_of_shared_modules(deck, spec);

@@ -22,6 +22,7 @@
 #include "lib/run/skip_rules.hpp"
 #include "lib/shard/layout.hpp"
 #include "lib/shard/matrices.hpp"
+#include "lib/shard/pattern_advice.hpp"
 #include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
@@ -257,7 +258,12 @@ class Checker : DeckRules {
     rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
          "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas, "
          "muon and shampoo use optimizer.matrix_momentum");
-    rule(!o.nesterov || o.momentum > 0, {"optimizer.nesterov", "optimizer.momentum"},
+    rule(
+        !o.nesterov || o.name == OptimizerKind::sgd, {"optimizer.nesterov", "optimizer.name"},
+        "optimizer.nesterov = true needs optimizer.name = \"sgd\"; adamw and lion have no Nesterov "
+        "momentum, muon and shampoo use optimizer.matrix_nesterov, which is true by default");
+    rule(!o.nesterov || o.momentum > 0 || o.name != OptimizerKind::sgd,
+         {"optimizer.nesterov", "optimizer.momentum"},
          "optimizer.nesterov = true needs momentum: give optimizer.momentum, such as 0.9");
     matrices();
   }
@@ -398,9 +404,11 @@ class Checker : DeckRules {
     const auto check = [&](const std::string& pattern, std::string_view path, std::size_t row = 0) {
       const bool hit = std::ranges::any_of(
           spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
-      auto text = fmt::format("{}: the pattern \"{}\" matches no parameter; names look like \"{}\"",
-                              path, pattern, spec.params.back().name);
-      if (!hit) problems_.push_back({{key_in_row(path, row)}, std::move(text)});
+      if (hit) return;
+      const auto any = [](const ParamSpec&) { return true; };
+      problems_.push_back({{key_in_row(path, row)},
+                           fmt::format("{}: the pattern \"{}\" matches no parameter; {}", path,
+                                       pattern, advice_for_pattern(spec, pattern, any))});
     };
     for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
     if (sees_matrices(deck_.optimizer.name)) adamw_patterns(spec);

@@ -30,7 +30,10 @@ constexpr std::array values = {
     FamiliarValue{"shape_scaling", "sqrt(max(1, out/in))"},
     FamiliarValue{"match_rms_adamw", "0.2 sqrt(max(out, in))"},
     FamiliarValue{"unit_rms_norm", "sqrt(out/in)"},
+    FamiliarValue{"spectral", "0.2 sqrt(max(out, in))"},
     FamiliarValue{"polar_express", "polar-express"},
+    FamiliarValue{"simple", "jordan"},
+    FamiliarValue{"quintic", "jordan"},
 };
 
 }  // namespace

@@ -52,6 +52,19 @@ constexpr std::string_view adjusted_rate =
 constexpr std::string_view five_steps =
     "has no counterpart: Muon always takes five Newton-Schulz steps. optimizer.muon_polynomials "
     "chooses their polynomials";
+constexpr std::string_view ns_numbers =
+    "is optimizer.muon_polynomials here, which takes a name instead of numbers: \"jordan\" is "
+    "(3.4445, -4.7750, 2.0315) in all five steps, and \"polar-express\" is another polynomial in "
+    "each step";
+constexpr std::string_view ns_epsilon =
+    "has no counterpart: each value of optimizer.muon_polynomials has its own epsilon, 1e-7 with "
+    "\"jordan\" and 1e-6 with \"polar-express\"";
+constexpr std::string_view clipped_attention =
+    "has no counterpart: optimizer.clip limits the norm of the gradient, and no setting clips "
+    "attention";
+constexpr std::string_view largest_matrix =
+    "has no counterpart: shampoo updates matrices of all sizes. optimizer.adamw_patterns chooses "
+    "matrices that AdamW updates instead";
 constexpr std::string_view coefficients =
     "is optimizer.muon_polynomials here. \"simple\" is \"jordan\", and \"polar_express\" is "
     "\"polar-express\". \"quintic\" has no counterpart";
@@ -214,7 +227,10 @@ constexpr FamiliarName training_names[] = {
     {"beta2", "optimizer.betas", betas},
     {"adam_beta1", "optimizer.betas", betas},
     {"adam_beta2", "optimizer.betas", betas},
+    {"adam_betas", "optimizer.betas", ""},
+    {"adamw_betas", "optimizer.betas", ""},
     {"adam_eps", "optimizer.eps", ""},
+    {"adamw_eps", "optimizer.eps", ""},
     {"adam_epsilon", "optimizer.eps", ""},
     {"wd", "optimizer.weight_decay", ""},
     {"grad_clip", "optimizer.clip", ""},
@@ -248,7 +264,10 @@ constexpr FamiliarName training_names[] = {
     {"muon_ns_steps", "optimizer.muon_polynomials", five_steps},
     {"muon_num_ns_steps", "optimizer.muon_polynomials", five_steps},
     {"muon_backend_steps", "optimizer.muon_polynomials", five_steps},
-    {"ns_coefficients", "optimizer.muon_polynomials", ""},
+    {"ns_coefficients", "optimizer.muon_polynomials", ns_numbers},
+    {"ns_epsilon", "optimizer.muon_polynomials", ns_epsilon},
+    {"ns_eps", "optimizer.muon_polynomials", ns_epsilon},
+    {"muon_eps", "optimizer.muon_polynomials", ns_epsilon},
     {"muon_coefficient_type", "optimizer.muon_polynomials", coefficients},
     {"muon_fp32_matmul_prec", "precision.compute",
      "is precision.compute here, in which Muon also computes its Newton-Schulz steps"},
@@ -261,6 +280,13 @@ constexpr FamiliarName training_names[] = {
     {"scalar_lr", "optimizer.adamw_lr", ""},
     {"embedding_lr", "optimizer.adamw_lr", ""},
     {"unembedding_lr", "optimizer.adamw_lr", ""},
+    {"head_lr", "optimizer.adamw_lr", ""},
+    {"adamw_wd", "optimizer.adamw_weight_decay", ""},
+    {"adam_wd", "optimizer.adamw_weight_decay", ""},
+    {"adam_weight_decay", "optimizer.weight_decay",
+     "is optimizer.weight_decay here, or optimizer.adamw_weight_decay with muon and shampoo"},
+    {"qk_clip", "", clipped_attention},
+    {"max_preconditioner_dim", "optimizer.adamw_patterns", largest_matrix},
     {"preconditioner_decay", "optimizer.shampoo_beta", ""},
     {"precondition_frequency", "optimizer.shampoo_every", ""},
     {"preconditioning_compute_steps", "optimizer.shampoo_every", ""},

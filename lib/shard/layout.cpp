@@ -6,6 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
 #include "lib/comm/grid.hpp"
+#include "lib/shard/pattern_advice.hpp"
 
 namespace trireme {
 
@@ -42,9 +43,9 @@ static std::vector<std::uint8_t> named(const ModelSpec& spec, const std::string&
                                        std::string_view key) {
   std::vector<std::uint8_t> hit;
   for (const auto& p : spec.params) hit.push_back(matches(pattern, p.name));
-  require(std::ranges::find(hit, 1) != hit.end(),
-          "{}: the pattern \"{}\" matches no parameter; names look like \"{}\"", key, pattern,
-          spec.params.back().name);
+  if (std::ranges::find(hit, 1) == hit.end())
+    fail("{}: the pattern \"{}\" matches no parameter; {}", key, pattern,
+         advice_for_pattern(spec, pattern, [](const ParamSpec&) { return true; }));
   return hit;
 }
 

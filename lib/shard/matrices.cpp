@@ -4,6 +4,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/pattern.hpp"
+#include "lib/shard/pattern_advice.hpp"
 
 namespace trireme {
 
@@ -43,10 +44,9 @@ std::vector<std::uint8_t> updated_as_matrices(const ModelSpec& spec,
       found = found || is_matrix(spec.params[i]);
       whole[i] = 0;
     }
-    require(found,
-            "optimizer.adamw_patterns: the pattern \"{}\" matches no matrix that is trained; names "
-            "look like \"{}\"",
-            pattern, spec.params[0].name);
+    if (!found)
+      fail("optimizer.adamw_patterns: the pattern \"{}\" matches no matrix that is trained; {}",
+           pattern, advice_for_pattern(spec, pattern, is_matrix));
   }
   return whole;
 }

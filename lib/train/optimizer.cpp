@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "lib/base/counted.hpp"
 #include "lib/base/error.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/matrices.hpp"
@@ -61,12 +62,11 @@ std::string matrices_text(const ModelSpec& spec, const OptimizerConfig& o,
     (whole[i] ? in_matrices : others) += p.shape.count();
     if (whole[i]) matrices += matrices_of(spec, ParamId::at(i), o.matrix_heads).size();
   }
-  const auto millions = [](std::int64_t n) { return static_cast<double>(n) * 1e-6; };
   const bool changes = !schedule.borders(step, std::numeric_limits<std::int64_t>::max()).empty();
-  return fmt::format(
-      "{} updates {} with {:.2f}M parameters, and AdamW updates {:.2f}M other parameters{}",
-      name_of(o.name), matrices == 1 ? "1 matrix" : fmt::format("{} matrices", matrices),
-      millions(in_matrices), millions(others), changes ? " at first" : "");
+  return fmt::format("{} updates {} with {} parameters, and AdamW updates {} other parameters{}",
+                     name_of(o.name),
+                     matrices == 1 ? "1 matrix" : fmt::format("{} matrices", matrices),
+                     count_text(in_matrices), count_text(others), changes ? " at first" : "");
 }
 
 }  // namespace trireme

@@ -100,9 +100,10 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   };
   require(saved == kept,
           "{} was trained with another optimizer: it contains {} of {}, but the deck's optimizer "
-          "has {} -- restart with the optimizer settings in its deck, or load only its weights "
+          "has {} -- restart with the optimizer settings in its deck{}, or load only its weights "
           "with model.init_from",
-          reader.directory().string(), list(saved), name, list(kept));
+          reader.directory().string(), list(saved), name, list(kept),
+          store.sees_matrices() ? ", including optimizer.adamw_patterns" : "");
   for (const auto& array : saved) {
     const auto shape = reader.shape_of(name, array);
     require(shape == store.shape(p, array),

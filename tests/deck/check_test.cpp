@@ -281,6 +281,20 @@ TEST(Check, KeysOfOptimizersOfMatrices) {
   expect_problem(d, "optimizer.momentum", "muon and shampoo use optimizer.matrix_momentum");
 }
 
+TEST(Check, NesterovMomentumOfEachOptimizer) {
+  Deck d = sound();
+  d.optimizer.nesterov = true;
+  for (const auto name :
+       {OptimizerKind::adamw, OptimizerKind::lion, OptimizerKind::muon, OptimizerKind::shampoo}) {
+    d.optimizer.name = name;
+    expect_problem(d, "optimizer.nesterov", "muon and shampoo use optimizer.matrix_nesterov");
+  }
+  d.optimizer.name = OptimizerKind::sgd;
+  expect_problem(d, "optimizer.nesterov", "give optimizer.momentum, such as 0.9");
+  d.optimizer.momentum = 0.9;
+  EXPECT_TRUE(check_deck(d).empty());
+}
+
 TEST(Check, RatesBesideThoseOfMatrices) {
   Deck d = sound();
   d.optimizer.name = OptimizerKind::muon;

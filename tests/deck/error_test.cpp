@@ -80,7 +80,13 @@ const Mistake mistakes[] = {
      "choose another optimizer"},
     {"NoMatrix", "[optimizer]\nname = 'muon'\nadamw_patterns = ['*.bias']\n",
      "d.toml:7:18: optimizer.adamw_patterns: the pattern \"*.bias\" matches no matrix that is "
-     "trained; names look like \"embedding.weight\""},
+     "trained; names look like \"blocks.0.qkv.weight\""},
+    {"ModuleForMatrix", "[optimizer]\nname = 'muon'\nadamw_patterns = ['embedding']\n",
+     "d.toml:7:18: optimizer.adamw_patterns: the pattern \"embedding\" matches no matrix that is "
+     "trained; did you mean \"embedding.*\"?"},
+    {"ModuleForParameter", "[optimizer]\nno_decay = ['*.qkv']\n",
+     "d.toml:6:12: optimizer.no_decay: the pattern \"*.qkv\" matches no parameter; did you mean "
+     "\"*.qkv.*\"?"},
     {"ZeroInSingle", "[optimizer]\neps = 1e-50\n",
      "d.toml:6:7: optimizer.eps = 1e-50 rounds to 0 in f32, the type it is used in: give 1.2e-38 "
      "or more"},
@@ -119,7 +125,7 @@ TEST(DeckErrors, PatternsThatNameNothing) {
   EXPECT_EQ(
       refusal_of_addition("[[freeze]]\npattern = '*.bias'\n[[freeze]]\npattern = 'block.*'\n"),
       "d.toml:8:11: freeze.pattern: the pattern \"block.*\" matches no parameter; names look "
-      "like \"final_norm.bias\"");
+      "like \"blocks.0.qkv.weight\"");
 }
 
 TEST(DeckErrors, KeysOutsideOfSections) {

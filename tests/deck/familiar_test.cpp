@@ -121,6 +121,14 @@ const Known known[] = {
     {"muon_split_qkv", "optimizer.matrix_heads = \"each\" also divides them into heads"},
     {"muon_lr", "muon_lr is optimizer.lr here, the learning rate of matrices"},
     {"adam_lr", "adam_lr is optimizer.adamw_lr here"},
+    {"head_lr", "head_lr is optimizer.adamw_lr here"},
+    {"adamw_betas", "adamw_betas is optimizer.betas here"},
+    {"adamw_eps", "adamw_eps is optimizer.eps here"},
+    {"adamw_wd", "adamw_wd is optimizer.adamw_weight_decay here"},
+    {"ns_coefficients", "takes a name instead of numbers: \"jordan\" is (3.4445, -4.7750, 2.0315)"},
+    {"ns_epsilon", "each value of optimizer.muon_polynomials has its own epsilon"},
+    {"qk_clip", "qk_clip has no counterpart: optimizer.clip limits the norm of the gradient"},
+    {"max_preconditioner_dim", "shampoo updates matrices of all sizes"},
     {"use_muon", "muon is optimizer.name = \"muon\" here"},
     {"precondition_frequency", "precondition_frequency is optimizer.shampoo_every here"},
     // Of data, phases of the learning rate, and averages.
@@ -190,7 +198,10 @@ TEST(Familiar, ValuesInOtherWords) {
         {"optimizer.matrix_scale", "original", "sqrt(max(1, out/in))"},
         {"optimizer.matrix_scale", "match_rms_adamw", "0.2 sqrt(max(out, in))"},
         {"optimizer.matrix_scale", "unit_rms_norm", "sqrt(out/in)"},
-        {"optimizer.muon_polynomials", "polar_express", "polar-express"}})
+        {"optimizer.matrix_scale", "spectral", "0.2 sqrt(max(out, in))"},
+        {"optimizer.muon_polynomials", "polar_express", "polar-express"},
+        {"optimizer.muon_polynomials", "simple", "jordan"},
+        {"optimizer.muon_polynomials", "quintic", "jordan"}})
     EXPECT_THAT(refusal_of_overrides({fmt::format("{}={}", key, value)}),
                 HasSubstr(fmt::format("did you mean \"{}\"?", ours)));
 }

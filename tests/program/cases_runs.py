@@ -211,7 +211,8 @@ def stalled(at):
     at("check deck.toml optimizer.name=muon optimizer.lr=1 optimizer.adamw_lr=1",
        says=('optimizer.lr = 1 is far above the usual learning rates of optimizer.name = "muon" with optimizer.matrix_scale = ', "optimizer.adamw_lr = 1 is far above the usual learning rates of AdamW"))
     at('check deck.toml optimizer.name=muon optimizer.lr=0.2 optimizer.matrix_scale="0.2 sqrt(max(out, in))"', says=("optimizer.lr = 0.2 is far above",))
-    at("check deck.toml optimizer.name=muon optimizer.lr=0.2", silent=("usual learning rates",), says=("muon updates 12 matrices with",))
+    at("check deck.toml optimizer.name=muon optimizer.lr=0.02", says=("AdamW updates all other parameters with optimizer.lr = 0.02, because optimizer.adamw_lr is not set",))
+    at("check deck.toml optimizer.name=muon optimizer.lr=0.2 optimizer.adamw_lr=1e-3", silent=("usual learning rates",), says=("muon updates 12 matrices with",))
     at("check deck.toml optimizer.name=shampoo optimizer.lr=1e-6", says=("optimizer.lr = 1e-6 is far below",))
     samples = re.search(r"all trained, (\d+) samples", at("check deck.toml").text)[1]
     said = at(f"train deck.toml --run-dir run train.batch={samples} train.microbatch=1 model.dropout=0 optimizer.name=sgd optimizer.lr=1e-9 "

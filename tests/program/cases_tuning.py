@@ -98,6 +98,16 @@ def optimizers(at):
 
 
 @story(CASES, fast=True)
+def patterns_of_adamw(at):
+    """a restart that moves matrices to AdamW names optimizer.adamw_patterns"""
+    muon = "optimizer.name=muon optimizer.adamw_lr=1e-3 checkpoint.every_steps=4"
+    at.train(f"{muon} train.steps=4", run="muon")
+    at.train(f"{muon} train.steps=8 --restart latest 'optimizer.adamw_patterns=[\"blocks.0.*\"]'", run="muon", codes=(1,),
+             says=("was trained with another optimizer", "restart with the optimizer settings in its deck, including optimizer.adamw_patterns"))
+    assert len(at.losses("muon")) == 4
+
+
+@story(CASES, fast=True)
 def kept(at):
     """a base in 4 bits: what was planned is taken and sent, a restart and readers have its numbers on any grid, an export has the base's own"""
     at.take("one", run="base")

@@ -224,7 +224,9 @@ TEST(Matrices, ErrorsNameThePatternThatMatchesNone) {
   EXPECT_EQ(said("*.lora_b"), "");
   EXPECT_THAT(said("blocks.7.*"), HasSubstr("\"blocks.7.*\" matches no matrix"));
   EXPECT_THAT(said("*norm*"), HasSubstr("\"*norm*\" matches no matrix"));
-  EXPECT_THAT(said("head.weight"), HasSubstr("\"head.weight\" matches no matrix that is trained"));
+  EXPECT_THAT(said("head.weight"),
+              HasSubstr("\"head.weight\" matches no matrix that is trained; names look like "
+                        "\"blocks.0.qkv.lora_a\""));
 }
 
 TEST(Matrices, HaveSquareArraysOfTheirSides) {

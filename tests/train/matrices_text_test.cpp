@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/counted.hpp"
 #include "lib/train/optimizer.hpp"
 #include "tests/support/tiny.hpp"
 
@@ -24,9 +25,8 @@ TEST(MatricesText, CountsWhatEachOptimizerUpdates) {
   const std::int64_t n = 1200, block = 12 * n * n, others = spec.parameter_count() - 2 * block;
   const auto text = [](std::int64_t matrices, std::int64_t in_matrices, std::int64_t rest) {
     return fmt::format(
-        "muon updates {} matrices with {:.2f}M parameters, and AdamW updates {:.2f}M other "
-        "parameters",
-        matrices, 1e-6 * static_cast<double>(in_matrices), 1e-6 * static_cast<double>(rest));
+        "muon updates {} matrices with {} parameters, and AdamW updates {} other parameters",
+        matrices, count_text(in_matrices), count_text(rest));
   };
 
   EXPECT_EQ(matrices_text(spec, muon(), {}, 0), text(12, 2 * block, others));
@@ -60,8 +60,7 @@ TEST(MatricesText, CountsTheMatricesOfExperts) {
 TEST(MatricesText, CountsTheMatricesOfAdapters) {
   EXPECT_EQ(matrices_text(make_spec(test::tiny_gpt2(), {.rank = 1, .patterns = {"*.projection"}}),
                           muon(), {}, 0),
-            "muon updates 4 matrices with 0.00M parameters, and AdamW updates 0.00M other "
-            "parameters");
+            "muon updates 4 matrices with 48 parameters, and AdamW updates 0 other parameters");
 }
 
 }  // namespace trireme

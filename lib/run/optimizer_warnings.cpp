@@ -1,0 +1,134 @@
+#include "lib/run/optimizer_warnings.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "lib/keys/value.hpp"
+#include "lib/shard/freeze.hpp"
+#include "lib/shard/matrices.hpp"
+
+namespace trireme {
+namespace {
+
+struct UsualRates {
+  double least, most;
+};
+
+// Returns the learning rates that papers and model cards report: 5e-7 (preference training) to 1e-2
+// for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
+// learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
+// learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
+// Steps of Shampoo are as large as those of Muon, but with a momentum of 0.95, up to 20 add up.
+UsualRates usual_rates(const OptimizerConfig& o) {
+  const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
+  if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};
+  if (o.name == OptimizerKind::shampoo)
+    return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
+  if (o.name == OptimizerKind::adamw || o.name == OptimizerKind::muon) return {5e-7, 1e-2};
+  return o.name == OptimizerKind::lion ? UsualRates{5e-8, 1e-3} : UsualRates{1e-5, 10};
+}
+
+// Describes a learning rate ten times above or below the usual ones.
+std::string about_rate(std::string_view key, double lr, UsualRates usual,
+                       std::string_view optimizer) {
+  const bool above = lr > 10 * usual.most;
+  if (!above && (lr <= 0 || 10 * lr >= usual.least)) return {};
+  return fmt::format(
+      "{} = {} is far {} the usual learning rates of {} ({} to {}): {}", key, number_text(lr),
+      above ? "above" : "below", optimizer, number_text(usual.least), number_text(usual.most),
+      above ? "the first steps may destroy the model" : "the model may learn nothing");
+}
+
+std::string about_rate_of_lr(const OptimizerConfig& o) {
+  auto name = fmt::format("optimizer.name = \"{}\"", name_of(o.name));
+  if (sees_matrices(o.name))
+    name += fmt::format(" with optimizer.matrix_scale = \"{}\"", name_of(o.matrix_scale));
+  return about_rate("optimizer.lr", o.lr, usual_rates(o), name);
+}
+
+// With a scale of its own, optimizer.lr is a learning rate of matrices, and mostly too large for
+// AdamW.
+std::string about_rate_of_others(const OptimizerConfig& o) {
+  const auto usual = usual_rates(OptimizerConfig{});
+  if (o.adamw_lr) return about_rate("optimizer.adamw_lr", *o.adamw_lr, usual, "AdamW");
+  if (o.matrix_scale == MatrixScale::adamw || o.lr <= usual.most) return {};
+  return fmt::format(
+      "AdamW updates all other parameters with optimizer.lr = {}, because optimizer.adamw_lr is "
+      "not set. This is above the usual learning rates of AdamW ({} to {}): set "
+      "optimizer.adamw_lr, such as 3e-4",
+      number_text(o.lr), number_text(usual.least), number_text(usual.most));
+}
+
+// Returns the pattern of a name in all blocks, and for all experts.
+std::string in_all_blocks(std::string_view name) {
+  std::string pattern;
+  for (std::size_t begin = 0, end = 0; end != std::string_view::npos; begin = end + 1) {
+    end = name.find('.', begin);
+    const auto word = name.substr(begin, end == std::string_view::npos ? end : end - begin);
+    const bool number = word.find_first_not_of("0123456789") == std::string_view::npos;
+    if (begin > 0) pattern += '.';
+    pattern += number ? std::string_view("*") : word;
+  }
+  return pattern;
+}
+
+// Returns flags by ParamId: true if the parameter is trained in some step of the run.
+std::vector<bool> trained_in_a_step(const ModelSpec& spec, std::span<const FreezeRule> rules,
+                                    std::int64_t steps) {
+  const FreezeSchedule freeze(rules, spec);
+  auto begins = freeze.borders(0, steps);
+  begins.push_back(0);
+  std::vector<bool> trained(spec.params.size(), false);
+  for (const auto step : begins) {
+    const auto states = freeze.at(step);
+    for (std::size_t i = 0; i < trained.size(); ++i)
+      if (states[i].trained && spec.params[i].learns_from == LearnsFrom::gradients)
+        trained[i] = true;
+  }
+  return trained;
+}
+
+std::string about_patterns(const OptimizerConfig& o, const ModelSpec& spec,
+                           const std::vector<bool>& trained) {
+  const auto usually = updated_as_matrices(spec, {}),
+             whole = updated_as_matrices(spec, o.adamw_patterns);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (!trained[i] || !whole[i] || usually[i]) continue;
+    auto name = fmt::format("\"{}\"", in_all_blocks(spec.params[i].name));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  if (names.empty()) return {};
+  return fmt::format(
+      "optimizer.adamw_patterns replaces the default list, so {} updates {} instead of AdamW. To "
+      "let AdamW update them, append these names to optimizer.adamw_patterns",
+      name_of(o.name), fmt::join(names, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> optimizer_warnings(const OptimizerConfig& o, const ModelSpec& spec,
+                                            std::span<const FreezeRule> rules, std::int64_t steps) {
+  std::vector<std::string> all{about_rate_of_lr(o)};
+  if (sees_matrices(o.name)) {
+    const auto trained = trained_in_a_step(spec, rules, steps);
+    const auto whole = updated_as_matrices(spec, o.adamw_patterns);
+    bool matrices = false, others = false;
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      if (trained[i]) (whole[i] ? matrices : others) = true;
+    if (others) all.push_back(about_rate_of_others(o));
+    if (others && !matrices)
+      all.push_back(
+          fmt::format("optimizer.name = \"{}\" updates no matrix, because the [[freeze]] rules "
+                      "freeze all matrices in all steps: AdamW updates all that is trained",
+                      name_of(o.name)));
+    if (!o.adamw_patterns.empty()) all.push_back(about_patterns(o, spec, trained));
+  }
+  std::erase_if(all, [](const std::string& text) { return text.empty(); });
+  return all;
+}
+
+}  // namespace trireme

@@ -1,0 +1,79 @@
+#include "lib/run/optimizer_warnings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/tiny.hpp"
+
+namespace trireme {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+OptimizerConfig muon_with(double lr, std::optional<double> adamw_lr) {
+  OptimizerConfig o;
+  o.name = OptimizerKind::muon;
+  o.lr = lr;
+  o.adamw_lr = adamw_lr;
+  return o;
+}
+std::vector<std::string> warnings_of(const OptimizerConfig& o, const ModelSpec& spec,
+                                     const std::vector<FreezeRule>& freeze = {}) {
+  return optimizer_warnings(o, spec, freeze, 10);
+}
+ModelSpec gpt2() {
+  return make_spec(test::tiny_gpt2());
+}
+
+TEST(OptimizerWarnings, UsualRatesHaveNone) {
+  EXPECT_THAT(warnings_of({}, gpt2()), IsEmpty());
+  EXPECT_THAT(warnings_of(muon_with(0.02, 6e-4), gpt2()), IsEmpty());
+  EXPECT_THAT(warnings_of(muon_with(3e-4, {}), gpt2()), IsEmpty());
+  auto as_adamw = muon_with(0.02, {});
+  as_adamw.matrix_scale = MatrixScale::adamw;
+  EXPECT_THAT(warnings_of(as_adamw, gpt2()), IsEmpty());
+}
+
+TEST(OptimizerWarnings, RatesFarFromTheUsualOnes) {
+  OptimizerConfig o;
+  o.lr = 1;
+  EXPECT_THAT(warnings_of(o, gpt2()), ElementsAre(HasSubstr("optimizer.lr = 1 is far above")));
+  EXPECT_THAT(warnings_of(muon_with(1, 1), gpt2()),
+              ElementsAre(HasSubstr("optimizer.lr = 1 is far above"),
+                          HasSubstr("optimizer.adamw_lr = 1 is far above")));
+  EXPECT_THAT(warnings_of(muon_with(1e-6, 6e-4), gpt2()), ElementsAre(HasSubstr("far below")));
+}
+
+// Adapters have matrices alone.
+TEST(OptimizerWarnings, TheRateOfMatricesForOtherParameters) {
+  EXPECT_THAT(
+      warnings_of(muon_with(0.02, {}), gpt2()),
+      ElementsAre(HasSubstr("AdamW updates all other parameters with optimizer.lr = 0.02")));
+  EXPECT_THAT(warnings_of(muon_with(0.02, {}), make_spec(test::tiny_gpt2(), {.rank = 2})),
+              IsEmpty());
+}
+
+TEST(OptimizerWarnings, MatricesThatPatternsTakeFromAdamW) {
+  auto o = muon_with(0.02, 6e-4);
+  o.adamw_patterns = {"blocks.0.ffn_in.weight"};
+  EXPECT_THAT(warnings_of(o, gpt2()),
+              ElementsAre(HasSubstr("so muon updates \"embedding.weight\", \"positions.weight\" "
+                                    "instead of AdamW")));
+  EXPECT_THAT(warnings_of(o, make_spec(test::tiny_mixture())),
+              ElementsAre(HasSubstr("\"blocks.*.router.weight\"")));
+  o.adamw_patterns = {"embedding.*", "positions.*", "blocks.0.*"};
+  EXPECT_THAT(warnings_of(o, gpt2()), IsEmpty());
+}
+
+TEST(OptimizerWarnings, NoMatrixIsTrained) {
+  const auto o = muon_with(0.02, 6e-4);
+  EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.*"}}),
+              ElementsAre(HasSubstr("optimizer.name = \"muon\" updates no matrix")));
+  EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.*", .to_step = 5}}), IsEmpty());
+  EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.0.*"}}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme
