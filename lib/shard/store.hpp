@@ -75,8 +75,6 @@ class Store {
   void start_averages() { shards_.start_averages(); }
   void swap_averages() { shards_.swap_averages(); }
   bool averages() const { return shards_.averages(); }
-  // Returns true if the optimizer has a rule for matrices.
-  bool sees_matrices() const { return rules_ && rules_->matrices; }
   std::span<const std::string> arrays() const { return shards_.arrays(); }
   std::vector<std::string> arrays(ParamId p) const { return shards_.arrays(p); }
   // Returns true if the parameter has optimizer arrays on this rank. Frozen parameters may have

@@ -98,12 +98,13 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
   const auto list = [](const auto& names) {
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   };
+  const bool by_patterns = std::ranges::any_of(store.layout().segments, &Segment::as_matrices);
   require(saved == kept,
           "{} was trained with another optimizer: it contains {} of {}, but the deck's optimizer "
           "has {} -- restart with the optimizer settings in its deck{}, or load only its weights "
           "with model.init_from",
           reader.directory().string(), list(saved), name, list(kept),
-          store.sees_matrices() ? ", including optimizer.adamw_patterns" : "");
+          by_patterns ? ", including optimizer.adamw_patterns" : "");
   for (const auto& array : saved) {
     const auto shape = reader.shape_of(name, array);
     require(shape == store.shape(p, array),
