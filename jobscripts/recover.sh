@@ -14,7 +14,7 @@
 #   said FIELD          prints a field of outcome.json
 #   on_nodes SCRIPT NODE...
 #                       runs `bash -c SCRIPT node "$mark" "$memory"` on each of the nodes, for at most TRIREME_ASK_LIMIT seconds.
-#                       Fails if the script fails on any of them
+#                       Fails if the script fails on any of them: with code 124 or 137 if one of them gave no answer in time
 #   ask_to_stop PID     asks the ranks that the launcher PID started to save a checkpoint and stop, and may repeat this forever
 #   end_processes PID   kills these ranks
 #   may_continue        fails if the job is being ended
@@ -194,18 +194,14 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest why='' try grid_text='' suspected
+  local verdict=$1 node gone=() newest why='' try grid_text=''
   shift
   ! taken_over || return
   failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
-  suspected=${#silent[@]}
   for try in 1 2 3; do
     ask_nodes
     [ -z "$asking" ] && [ -z "$signalled" ] || break
   done
-  # A node may only be slow to end its ranks. It gets the whole time if it is needed.
-  if [ "$suspected" -gt 0 ] && [ -z "$signalled" ] && ! all_answer &&
-    { [ -e "$run/memory_copies.json" ] || [ "$(answering | wc -l)" -lt "$wanted" ]; }; then ask_nodes; fi
   for node in "${use[@]}"; do
     [ -n "${answers[$node]-}" ] || gone+=("$node")
   done

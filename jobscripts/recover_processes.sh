@@ -117,14 +117,25 @@ exit 1'
 # Runs a script on this node, like on_nodes.
 here() { timeout -k 2 "$TRIREME_ASK_LIMIT" bash -c "$1" node "$mark" "$memory"; }
 
+# note_answer NODE SECONDS PID: waits for a process that asks the node, and notes its answer: yes, no (the node refuses, or an old
+# process does not end), or none in time.
+note_answer() {
+  within "$2" "$3"
+  case $? in
+    0) answers[$1]=yes asking=yes ;;
+    124 | 137) ;;
+    *) refused[$1]=yes ;;
+  esac
+}
+
 # Runs `sweep` on all nodes in one step and, if that fails or takes longer than two seconds, on each node separately, because one step
 # waits for a node that does not answer. If a signal asked this script to stop, there is only the one step. Waits for nodes that were
-# `silent` just now only one second longer than for the others. Also runs `sweep` on this node directly. Fills `answers`. Sets `asking`
-# to yes if at least one node could be asked. Otherwise, the command that asks has failed, not the nodes.
+# `silent` just now only one second longer than for the others. Also runs `sweep` on this node directly. Fills `answers` and `refused`.
+# Sets `asking` to yes if at least one node could be asked. Otherwise, the command that asks has failed, not the nodes.
 ask_nodes() {
   local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
   local -A again=()
-  answers=() asking=''
+  answers=() asking='' refused=()
   if [ -n "$own" ]; then
     here "$sweep" > /dev/null 2>&1 &
     mine=$!
@@ -160,7 +171,7 @@ ask_nodes() {
         pids[i]=$!
       done
       for ((i = 0; i < ${#asked[@]}; ++i)); do
-        if within $limit "${pids[i]}"; then answers[${asked[i]}]=yes asking=yes; fi
+        note_answer "${asked[i]}" $limit "${pids[i]}"
       done
       if [ -n "$all" ] && within 0 $all; then # it was slow
         for node in "${asked[@]}"; do answers[$node]=yes asking=yes; done
@@ -169,7 +180,7 @@ ask_nodes() {
     until=$(($(uptime) + 1))
     for node in "${!again[@]}"; do
       i=$((until - $(uptime)))
-      if within $((i > 0 ? i : 0)) "${again[$node]}"; then answers[$node]=yes asking=yes; fi
+      note_answer "$node" $((i > 0 ? i : 0)) "${again[$node]}"
     done
   fi
   silent=()
@@ -188,16 +199,16 @@ answering() {
 all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 
 # end_launcher PID: ends the ranks of a launcher. Kills the launcher after TRIREME_END_LIMIT, or earlier if a node does not answer and
-# the nodes that answer have no ranks any more. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that do
-# not answer.
+# the nodes that answer have no ranks any more. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that give
+# no answer in time. A node that refuses may only be slow to end its ranks, so that it is asked again like all others.
 end_launcher() {
-  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node
+  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node i
   found=$(mktemp) || found=/dev/null
   # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
   # to start the step that runs `sweep`.
   end_processes "$1" > /dev/null 2>&1 &
   helpers=($!)
-  (ask_nodes && answering > "$found") > /dev/null 2>&1 &
+  (ask_nodes && { answering && printf 'no %s\n' "${!refused[@]}"; } > "$found") > /dev/null 2>&1 &
   helpers+=($!)
   while runs "$1"; do
     now=$(uptime)
@@ -209,7 +220,8 @@ end_launcher() {
     # srun waits for its tasks on a node without a network for longer than Slurm's KillWait.
     if [ -z "$asked" ] && ! runs "${helpers[1]}"; then
       asked=yes
-      if [ -s "$found" ] && [ "$(wc -l < "$found")" -lt ${#nodes[@]} ] && [ $until -gt $now ]; then until=$now; fi
+      i=$(grep -cv '^no ' "$found")
+      if [ "$i" -gt 0 ] && [ "$i" -lt ${#nodes[@]} ] && [ $until -gt $now ]; then until=$now; fi
     fi
     [ "$now" -lt $until ] || kill -KILL "$1" 2> /dev/null
     moment
@@ -217,9 +229,9 @@ end_launcher() {
   # end_processes ends what it finds by name, so it must not run during the next start.
   within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[0]}"
   within $((2 * TRIREME_ASK_LIMIT + 10)) "${helpers[1]}"
-  if [ -s "$found" ]; then
+  if grep -qv '^no ' "$found"; then
     for node in "${nodes[@]}"; do
-      grep -qxF -- "$node" "$found" || silent[$node]=yes
+      grep -qxF -e "$node" -e "no $node" "$found" || silent[$node]=yes
     done
   fi
   [ "$found" = /dev/null ] || rm -f "$found"

@@ -2,9 +2,10 @@
 # tests/jobs/recovery_test.py compares them with their rules in all cases, and tests/jobs/recovery_model.py calls them in all
 # orders of events of a model.
 
-# By node. answers: not empty if the node answered last time. silent: not empty if it did not answer while the last launcher was ended.
+# By node. answers: not empty if the node answered last time. silent: not empty if it gave no answer while the last launcher was ended.
+# refused: not empty if it did not start the command that asks, or an old process on it does not end.
 # failed: how often it failed. failed_in_vain: how often it failed in a start without progress.
-declare -A answers=() silent=() failed=() failed_in_vain=()
+declare -A answers=() refused=() silent=() failed=() failed_in_vain=()
 # Nodes of the current start, number of nodes that a start should have, number of the recovery that began the current start, and
 # mark of its processes: JOB/RESTART.RECOVERY, in the environment variable TRIREME_LAUNCHED.
 use=() wanted=0 launched=-1 mark=

@@ -83,7 +83,7 @@ on_nodes() { # SCRIPT NODE...
     fi
     pids+=($!)
   done
-  for pid in "${pids[@]}"; do wait "$pid" || bad=1; done
+  for pid in "${pids[@]}"; do wait "$pid" || bad=$?; done
   return $bad
 }
 # Asks all hosts, because mpiexec would wait without a limit for one that does not answer. Fills `answers`. Says why hosts do not answer.

@@ -57,7 +57,7 @@ for n in ${list//,/ }; do
   if [ -s slow/$n ] && [[ " $* " != *" rescue "* && " $* " != *" train "* ]]; then
     eval "$(flock slow/$n sed -i -e '1{w /dev/stdout' -e 'd}' slow/$n)"
   fi
-  [ ! -e mute/$n ] || { touch asked; exec /bin/sleep 60; }
+  [ ! -e mute/$n ] || { echo $n >> asked; exec /bin/sleep 60; }
   [ ! -e down/$n ] || { echo "no answer from $n" >&2; exit 1; }
 done
 ON=$list exec "$@" """,
