@@ -85,8 +85,8 @@ void Hdf5Sink::store(std::span<const std::byte> bytes, std::int64_t offset) {
   written_back_ = end;
 }
 
-// HDF5 writes chunks only once, so what is left out here does not change later. It may write its
-// own structures several times, which therefore never are left out.
+// HDF5 writes each chunk once, so a range that is left out here stays unchanged. HDF5 may write its
+// own structures several times, so these are always written.
 void Hdf5Sink::store_if_changed(std::span<const std::byte> bytes, std::int64_t offset) {
   const auto end = offset + std::ssize(bytes);
   const bool same =

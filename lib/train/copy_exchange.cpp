@@ -46,8 +46,7 @@ struct CopyExchange::Transfer {
   Stage stage;
   Header header{};
   std::int64_t reply = no_memory;
-  std::unique_ptr<MappedFile>
-      file{};  // once the sender has written it, or the receiver reserved it
+  std::unique_ptr<MappedFile> file{};  // once it is written or reserved
   std::vector<ByteRange> changed{};
   std::unique_ptr<ByteMessage> message{};
 
