@@ -16,9 +16,9 @@ double first_factor(double eps) {
   return 2.5 / (1 + eps);
 }
 
-// y = a / ||a||. The trace, which cannot overflow or underflow where a does not, first brings the
-// elements to a size whose squares do not either.
-void normalize_to(Backend& b, View y_NN, ConstView a_NN, Scratch wide) {
+// y = a / ||a|| for a positive semidefinite matrix. The trace, which cannot overflow or underflow
+// where a does not, first brings the elements to a size whose squares do not either.
+void normalize_positive_to(Backend& b, View y_NN, ConstView a_NN, Scratch wide) {
   const auto n = a_NN.extent[0];
   const View trace_1 = wide.take({1});
   Scratch rest = wide;
@@ -31,8 +31,8 @@ void normalize_to(Backend& b, View y_NN, ConstView a_NN, Scratch wide) {
                                                 : std::numeric_limits<float>::min();
   b.put(Queue::compute, kernel::Fill{.dst = least_1, .value = least});
   b.put(Queue::compute, kernel::Copy{.dst = trace_1, .src = least_1, .how = Accumulate::add});
-  divide(b, y_NN, trace_1, wide);
-  normalize(b, y_NN, 1, 0, wide);
+  divide_to(b, y_NN, y_NN, trace_1, wide);
+  normalize_to(b, y_NN, y_NN, 1, 0, wide);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ void inverse_fourth_root(Backend& b, View root_NN, ConstView a_NN, double eps, S
     add_to_diagonal(b, p_NN, 1.25, wide);
   };
 
-  normalize_to(b, m_NN, a_NN, wide);
+  normalize_positive_to(b, m_NN, a_NN, wide);
   b.put(Queue::compute, kernel::Scale{.x_N = m_NN, .factor = z});
   add_to_diagonal(b, m_NN, z * eps, wide);
   make_factor();

@@ -37,27 +37,29 @@ double newton_schulz_flops(std::int64_t rows, std::int64_t columns, std::size_t 
 void orthogonalize(Backend& b, const NewtonSchulz& method, View x_MN, View compute, View wide,
                    SumOrder order) {
   const auto rows = x_MN.extent[0], columns = x_MN.extent[1], small = std::min(rows, columns);
-  normalize(b, x_MN, method.factor, method.eps, Scratch(wide));
   Scratch room(compute);
   View now_MN = x_MN, next_MN = room.take({rows, columns});
-  const View a_KK = room.take({small, small}), s_KK = room.take({small, small}),
-             b_KK = room.take({small, small});
+  // The last step writes x_MN.
+  if (method.steps.size() % 2 == 1) std::swap(now_MN, next_MN);
+  normalize_to(b, now_MN, x_MN, method.factor, method.eps, Scratch(wide));
+  const View a_KK = room.take({small, small}), f_KK = room.take({small, small}),
+             p_KK = room.take({small, small});
   const auto wider = [&](const View& v) { return rows > columns ? v.transposed() : v; };
-  const auto multiply = [&](View c, ConstView x, ConstView y, Accumulate how) {
-    b.put(Queue::compute,
-          kernel::Matmul{.c_MN = c, .a_MK = x, .b_KN = y, .how = how, .order = order});
+  const auto multiply = [&](View c, ConstView x, ConstView y) {
+    b.put(Queue::compute, kernel::Matmul{.c_MN = c, .a_MK = x, .b_KN = y, .order = order});
   };
+  // x = p x with p = a I + x x' (b I + c x x'). Passes over whole matrices would take a large part
+  // of the time where products in bf16 are fast.
   for (const auto& step : method.steps) {
-    const View now = wider(now_MN), next = wider(next_MN);
-    multiply(a_KK, now, now.transposed(), Accumulate::overwrite);
-    scale_to(b, s_KK, a_KK, step.c, Scratch(wide));
-    scale_to(b, b_KK, a_KK, step.b, Scratch(wide));
-    multiply(b_KK, s_KK, a_KK, Accumulate::add);  // b x x' + c (x x')^2
-    scale_to(b, next_MN, now_MN, step.a, Scratch(wide));
-    multiply(next, b_KK, now, Accumulate::add);
+    const View now = wider(now_MN);
+    multiply(a_KK, now, now.transposed());
+    scale_to(b, f_KK, a_KK, step.c, Scratch(wide));
+    add_to_diagonal(b, f_KK, step.b, Scratch(wide));
+    multiply(p_KK, a_KK, f_KK);
+    add_to_diagonal(b, p_KK, step.a, Scratch(wide));
+    multiply(wider(next_MN), p_KK, now);
     std::swap(now_MN, next_MN);
   }
-  if (now_MN.data != x_MN.data) b.put(Queue::compute, kernel::Copy{.dst = x_MN, .src = now_MN});
 }
 
 }  // namespace trireme

@@ -30,10 +30,10 @@ void scale_to(Backend& b, View y_MN, ConstView x_MN, double factor, Scratch wide
   b.put(Queue::compute, kernel::ScaleColumns{.y_TN = y_MN, .x_TN = x_MN, .factor_N = factor_N});
 }
 
-void divide(Backend& b, View x_MN, ConstView divisor_1, Scratch wide) {
+void divide_to(Backend& b, View y_MN, ConstView x_MN, ConstView divisor_1, Scratch wide) {
   const View divisor_N = wide.take({x_MN.extent[1]});
   b.put(Queue::compute, kernel::Copy{.dst = divisor_N, .src = repeated(divisor_1, x_MN.extent[1])});
-  b.put(Queue::compute, kernel::ScaleColumns{.y_TN = x_MN, .x_TN = x_MN, .divisor_N = divisor_N});
+  b.put(Queue::compute, kernel::ScaleColumns{.y_TN = y_MN, .x_TN = x_MN, .divisor_N = divisor_N});
 }
 
 // The norm of the rows' norms, so that all threads share the work.
@@ -44,7 +44,7 @@ void frobenius_norm(Backend& b, View norm_1, ConstView x_MN, Scratch wide) {
         kernel::RowNorms{.norm_N = norm_1, .x_NC = norm_M.reshaped({1, x_MN.extent[0]})});
 }
 
-void normalize(Backend& b, View x_MN, double factor, double eps, Scratch wide) {
+void normalize_to(Backend& b, View y_MN, ConstView x_MN, double factor, double eps, Scratch wide) {
   const View divisor_1 = wide.take({1});
   frobenius_norm(b, divisor_1, x_MN, wide);
   if (factor != 1) b.put(Queue::compute, kernel::Scale{.x_N = divisor_1, .factor = factor});
@@ -53,7 +53,7 @@ void normalize(Backend& b, View x_MN, double factor, double eps, Scratch wide) {
     b.put(Queue::compute, kernel::Fill{.dst = eps_1, .value = eps});
     b.put(Queue::compute, kernel::Copy{.dst = divisor_1, .src = eps_1, .how = Accumulate::add});
   }
-  divide(b, x_MN, divisor_1, wide);
+  divide_to(b, y_MN, x_MN, divisor_1, wide);
 }
 
 }  // namespace trireme

@@ -23,13 +23,13 @@ View diagonal_of(const View& a_NN);
 void add_to_diagonal(Backend&, View a_NN, double term, Scratch wide);
 // y = factor x
 void scale_to(Backend&, View y_MN, ConstView x_MN, double factor, Scratch wide);
-// x = x / divisor. Finite elements become 0 if the divisor is 0 or infinite. `divisor_1` has the
-// wide type.
-void divide(Backend&, View x_MN, ConstView divisor_1, Scratch wide);
+// y = x / divisor. Finite elements give 0 if the divisor is 0 or infinite. `divisor_1` has the wide
+// type. `y_MN` can be `x_MN`.
+void divide_to(Backend&, View y_MN, ConstView x_MN, ConstView divisor_1, Scratch wide);
 // Computes the Frobenius norm. `norm_1` has the wide type.
 void frobenius_norm(Backend&, View norm_1, ConstView x_MN, Scratch wide);
-// x = x / (factor ||x|| + eps), with the Frobenius norm. The norm counts as 0 if the squares of the
-// elements underflow, and as infinite if their sum overflows.
-void normalize(Backend&, View x_MN, double factor, double eps, Scratch wide);
+// y = x / (factor ||x|| + eps), with the Frobenius norm. The norm counts as 0 if the squares of the
+// elements underflow, and as infinite if their sum overflows. `y_MN` can be `x_MN`.
+void normalize_to(Backend&, View y_MN, ConstView x_MN, double factor, double eps, Scratch wide);
 
 }  // namespace trireme

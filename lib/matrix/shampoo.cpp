@@ -78,10 +78,11 @@ void shampoo_step(Backend& b, const matrix_rule::Shampoo& rule, const WholeMatri
     b.put(Queue::compute, kernel::Matmul{.c_MN = c, .a_MK = x, .b_KN = y, .order = order});
   };
   b.put(Queue::compute, kernel::Copy{.dst = step_MN, .src = g_MN});
-  normalize(b, step_MN, 1, 0, room);
+  normalize_to(b, step_MN, step_MN, 1, 0, room);
   multiply(product_MN, left_root_MM, step_MN);
   multiply(step_MN, product_MN, right_root_NN);
-  normalize(b, step_MN, 1 / std::sqrt(static_cast<double>(std::min(rows, columns))), 0, room);
+  normalize_to(b, step_MN, step_MN, 1 / std::sqrt(static_cast<double>(std::min(rows, columns))), 0,
+               room);
   b.put(Queue::compute, kernel::Copy{.dst = g_MN, .src = step_MN});
 }
 

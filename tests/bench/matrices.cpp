@@ -49,14 +49,13 @@ void multiply(Backend& b, std::span<const Matrix> matrices, DType type) {
                  c = make({small, small});
     for (const auto* t : {&x, &next, &a, &c})
       b.put(Queue::compute, kernel::Fill{.dst = t->view(), .value = 1e-3});
-    const auto put = [&](const Tensor& to, ConstView left, ConstView right, Accumulate how) {
-      b.put(Queue::compute,
-            kernel::Matmul{.c_MN = to.view(), .a_MK = left, .b_KN = right, .how = how});
+    const auto put = [&](const Tensor& to, ConstView left, ConstView right) {
+      b.put(Queue::compute, kernel::Matmul{.c_MN = to.view(), .a_MK = left, .b_KN = right});
     };
     for (int step = 0; step < 5; ++step) {
-      put(a, x.view(), x.view().transposed(), Accumulate::overwrite);
-      put(c, a.view(), a.view(), Accumulate::add);
-      put(next, c.view(), x.view(), Accumulate::add);
+      put(a, x.view(), x.view().transposed());
+      put(c, a.view(), a.view());
+      put(next, c.view(), x.view());
     }
   }
 }
