@@ -2,27 +2,18 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <utility>
 
-#include "kernels/fp8.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/fixed.hpp"
-#include "lib/base/pattern.hpp"
 #include "lib/comm/grid.hpp"
 #include "lib/deck/resolve.hpp"
 #include "lib/deck/rules.hpp"
-#include "lib/deck/sections.hpp"
-#include "lib/deck/table.hpp"
 #include "lib/keys/key.hpp"
-#include "lib/model/spec.hpp"
 #include "lib/pipe/partition.hpp"
 #include "lib/pipe/schedule.hpp"
 #include "lib/run/schedule.hpp"
 #include "lib/run/skip_rules.hpp"
-#include "lib/shard/layout.hpp"
-#include "lib/shard/matrices.hpp"
-#include "lib/shard/pattern_advice.hpp"
 #include "lib/train/batch_ramp.hpp"
 
 namespace trireme {
@@ -50,12 +41,6 @@ GridLimits limits_of(const Deck& deck) {
 
 namespace {
 
-std::vector<double> reals_of(const KeyValue& value) {
-  if (const auto* all = std::get_if<std::vector<double>>(&value)) return *all;
-  if (std::holds_alternative<Automatic>(value)) return {};
-  return {std::get<double>(value)};
-}
-
 class Checker : DeckRules {
  public:
   using DeckRules::DeckRules;
@@ -64,14 +49,13 @@ class Checker : DeckRules {
     model_rules(deck_, problems_);
     data_rules(deck_, problems_);
     train();
-    optimizer();
-    precision();
-    single_precision();
+    optimizer_rules(deck_, problems_);
+    precision_rules(deck_, problems_);
     parallel();
     run();
     objective_rules(deck_, problems_);
     evaluation_rules(deck_, problems_);
-    patterns();
+    if (problems_.empty()) pattern_rules(deck_, problems_);
   }
 
  private:
@@ -142,79 +126,6 @@ class Checker : DeckRules {
          number_text(deck_.schedule.min_lr), number_text(deck_.optimizer.lr));
   }
 
-  void precision() {
-    const PrecisionConfig& p = deck_.precision;
-    const bool wide_run = p.compute == DType::f64;
-    rule(!wide_run || deck_.run.backend == "ref", {"precision.compute", "run.backend"},
-         "precision.compute = \"f64\" needs run.backend = \"ref\", the only backend that supports "
-         "f64");
-    rule(wide_run == (p.reduce == DType::f64), {"precision.reduce", "precision.compute"},
-         "precision.reduce = \"{}\" cannot be combined with precision.compute = \"{}\"; set "
-         "precision.reduce = \"auto\"",
-         name_of(p.reduce), name_of(p.compute));
-    if (p.products == ProductType::fp8) fp8_products();
-    for (const auto& [key, set] : {std::pair("precision.fp8_except", !p.fp8_except.empty()),
-                                   {"precision.fp8_skip_first", p.fp8_skip_first > 0},
-                                   {"precision.fp8_skip_last", p.fp8_skip_last > 0},
-                                   {"precision.fp8_head", p.fp8_head}})
-      rule(p.products == ProductType::fp8 || !set, {key, "precision.products"},
-           "{} has no effect without precision.products = \"fp8\"", key);
-  }
-
-  // cuBLASLt multiplies in fp8 only if all sizes are multiples of 16.
-  void fp8_products() {
-    const PrecisionConfig& p = deck_.precision;
-    rule(p.compute == DType::bf16, {"precision.products", "precision.compute"},
-         "precision.products = \"fp8\" needs precision.compute = \"bf16\", not \"{}\"",
-         name_of(p.compute));
-    const auto tokens = deck_.data.context / deck_.parallel.seq;
-    rule(tokens % fp8::multiple == 0, {"precision.products", "model.context", "parallel.seq"},
-         "precision.products = \"fp8\" needs a multiple of {} tokens of a sample on each rank "
-         "(model.context / parallel.seq), not {}",
-         fp8::multiple, tokens);
-    const auto at_once = deck_.train.chunk_tokens.value_or(0);
-    rule(at_once % fp8::multiple == 0, {"precision.products", "model.chunk_tokens"},
-         "precision.products = \"fp8\" needs a multiple of {} in model.chunk_tokens, not {}",
-         fp8::multiple, at_once);
-    const ModelConfig m = completed(deck_.model);
-    rule(p.fp8_head || p.fp8_skip_first + p.fp8_skip_last < m.layers,
-         {"precision.fp8_skip_first", "precision.fp8_skip_last"},
-         "precision.fp8_skip_first = {} and precision.fp8_skip_last = {} leave none of the {} "
-         "blocks in fp8: lower them, or set precision.products = \"compute\"",
-         p.fp8_skip_first, p.fp8_skip_last, m.layers);
-    rule(!p.fp8_head || m.vocab % fp8::multiple == 0, {"precision.fp8_head", "model.vocab"},
-         "precision.fp8_head = true needs a vocabulary whose size is a multiple of {}, not {}: set "
-         "model.vocab = {}, which adds ids that no token has",
-         fp8::multiple, m.vocab, fp8::rounded_up(m.vocab, fp8::multiple));
-    for (const auto& [key, size] : {std::pair("model.width", m.width),
-                                    {"model.head_dim", m.head_dim * m.kv_heads},
-                                    {"model.head_dim", m.head_dim * m.heads},
-                                    {"model.ffn_width", m.ffn_width},
-                                    {"model.shared_expert_width", m.shared_expert_width}})
-      rule(size % fp8::multiple == 0, {"precision.products", key},
-           "precision.products = \"fp8\" needs layers whose widths are multiples of {}, but {} "
-           "gives a width of {}",
-           fp8::multiple, key, size);
-  }
-
-  // Rejects numbers that f32 rounds to a value outside of their range, or to zero. The host treats
-  // all numbers below the smallest normal one as zero.
-  void single_precision() {
-    if (deck_.precision.compute == DType::f64) return;
-    for (const auto& section : deck_sections())
-      for (const auto& key : section.keys)
-        if (key.rounded_to_f32)
-          for (const double x : reals_of(key.access.get(deck_, 0))) {
-            const auto rounded = static_cast<float>(x);
-            const bool vanishes = x != 0 && rounded < std::numeric_limits<float>::min();
-            const bool excluded = key.range->below_max && rounded >= key.range->max;
-            rule(!vanishes && !excluded, {key.path()},
-                 "{} = {} rounds to {} in f32, the type it is used in: give {}", key.path(),
-                 number_text(x), vanishes ? 0 : key.range->max,
-                 vanishes ? "1.2e-38 or more" : "at most 0.9999999");
-          }
-  }
-
   void parallel() {
     const ParallelConfig& p = deck_.parallel;
     for (auto& problem : grid_problems(grid_of(deck_), limits_of(deck_))) {
@@ -251,51 +162,6 @@ class Checker : DeckRules {
          "parallel.pipe = {} with parallel.chunks = {} needs {} blocks, one per chunk, but "
          "model.layers is {}: lower parallel.pipe or parallel.chunks",
          p.pipe, p.chunks, p.pipe * p.chunks, deck_.model.layers);
-  }
-
-  void optimizer() {
-    const auto& o = deck_.optimizer;
-    rule(o.momentum == 0 || o.name == OptimizerKind::sgd, {"optimizer.momentum"},
-         "optimizer.momentum needs optimizer.name = \"sgd\"; adamw and lion use optimizer.betas, "
-         "muon and shampoo use optimizer.matrix_momentum");
-    rule(
-        !o.nesterov || o.name == OptimizerKind::sgd, {"optimizer.nesterov", "optimizer.name"},
-        "optimizer.nesterov = true needs optimizer.name = \"sgd\"; adamw and lion have no Nesterov "
-        "momentum, muon and shampoo use optimizer.matrix_nesterov, which is true by default");
-    rule(!o.nesterov || o.momentum > 0 || o.name != OptimizerKind::sgd,
-         {"optimizer.nesterov", "optimizer.momentum"},
-         "optimizer.nesterov = true needs momentum: give optimizer.momentum, such as 0.9");
-    matrices();
-  }
-
-  // Rules for the keys of optimizers that see matrices.
-  void matrices() {
-    const auto& o = deck_.optimizer;
-    const OptimizerConfig unset;
-    struct Setting {
-      const char* key;
-      bool set, used;
-    };
-    const bool whole = sees_matrices(o.name), by_shampoo = o.name == OptimizerKind::shampoo;
-    for (const auto& [key, set, used] :
-         {Setting{"optimizer.matrix_momentum", o.matrix_momentum != unset.matrix_momentum, whole},
-          Setting{"optimizer.matrix_nesterov", o.matrix_nesterov != unset.matrix_nesterov, whole},
-          Setting{"optimizer.matrix_scale", o.matrix_scale != unset.matrix_scale, whole},
-          Setting{"optimizer.matrix_heads", o.matrix_heads != unset.matrix_heads, whole},
-          Setting{"optimizer.adamw_lr", o.adamw_lr.has_value(), whole},
-          Setting{"optimizer.adamw_weight_decay", o.adamw_weight_decay.has_value(), whole},
-          Setting{"optimizer.adamw_patterns", !o.adamw_patterns.empty(), whole},
-          Setting{"optimizer.muon_polynomials", o.muon_polynomials != unset.muon_polynomials,
-                  o.name == OptimizerKind::muon},
-          Setting{"optimizer.shampoo_beta", o.shampoo_beta != unset.shampoo_beta, by_shampoo},
-          Setting{"optimizer.shampoo_eps", o.shampoo_eps != unset.shampoo_eps, by_shampoo},
-          Setting{"optimizer.shampoo_every", o.shampoo_every != unset.shampoo_every, by_shampoo}})
-      rule(used || !set, {key, "optimizer.name"},
-           "{} has no effect with optimizer.name = \"{}\": remove it, or choose another optimizer",
-           key, name_of(o.name));
-    rule(!o.adamw_lr || o.lr > 0, {"optimizer.adamw_lr", "optimizer.lr"},
-         "optimizer.adamw_lr needs optimizer.lr above 0, because it follows the schedule of "
-         "optimizer.lr: give a small optimizer.lr, or freeze the matrices with [[freeze]]");
   }
 
   void zero() {
@@ -360,73 +226,6 @@ class Checker : DeckRules {
          "run.exactness = \"invariant\" evaluates at most {} tokens per micro-batch on each rank, "
          "not {} samples of {} tokens; lower train.microbatch",
          fixed::loss_terms, deck_.train.microbatch, tokens);
-  }
-
-  void fp8_gathers(const ModelSpec& spec) {
-    bool any = false;
-    for (std::size_t i = 0; i < spec.params.size(); ++i)
-      any = any || can_be_sent_in_fp8(spec, ParamId::at(i));
-    rule(any, {"zero.gather_type", "adapter.base", "adapter.method", "precision.fp8_except"},
-         "zero.gather_type = \"fp8\" has no effect, because no weight can be sent in fp8. Weights "
-         "in 4 bits (adapter.base = \"nf4\"), below DoRA adapters, outside of fp8 products or in "
-         "a tied head are sent as they are: set zero.gather_type = \"compute\"");
-  }
-
-  // Requires that each pattern matches a matrix, and that a matrix remains.
-  void adamw_patterns(const ModelSpec& spec) {
-    try {
-      const auto whole = updated_as_matrices(spec, deck_.optimizer.adamw_patterns);
-      rule(std::ranges::count(whole, 1) > 0, {"optimizer.adamw_patterns", "optimizer.name"},
-           "optimizer.adamw_patterns leaves no matrix to optimizer.name = \"{}\": remove a "
-           "pattern, or set optimizer.name = \"adamw\"",
-           name_of(deck_.optimizer.name));
-    } catch (const Error& e) {
-      rule(false, {"optimizer.adamw_patterns"}, "{}", e.what());
-    }
-  }
-
-  // Requires that each pattern matches a parameter name. The names are known only if the model is
-  // valid.
-  void patterns() {
-    if (!problems_.empty()) return;
-    ModelConfig model = deck_.model;
-    if (model.vocab == 0)
-      model.vocab = 1;  // unknown before the token files are read; no name depends on it
-    const auto spec = make_spec(model, deck_.adapter);
-    const auto of_expert = [&](const AdapterParams& a) {
-      return spec.params[a.weight.index()].expert >= 0;
-    };
-    rule(deck_.adapter.dropout == 0 || std::ranges::none_of(spec.adapters, of_expert),
-         {"adapter.dropout", "adapter.patterns"},
-         "adapter.dropout = {} does not support adapters of experts: set adapter.dropout = 0, or "
-         "remove the experts from adapter.patterns",
-         deck_.adapter.dropout);
-    const auto check = [&](const std::string& pattern, std::string_view path, std::size_t row = 0) {
-      const bool hit = std::ranges::any_of(
-          spec.params, [&](const ParamSpec& p) { return matches(pattern, p.name); });
-      if (hit) return;
-      const auto any = [](const ParamSpec&) { return true; };
-      problems_.push_back({{key_in_row(path, row)},
-                           fmt::format("{}: the pattern \"{}\" matches no parameter; {}", path,
-                                       pattern, advice_for_pattern(spec, pattern, any))});
-    };
-    for (const auto& pattern : deck_.optimizer.no_decay) check(pattern, "optimizer.no_decay");
-    if (sees_matrices(deck_.optimizer.name)) adamw_patterns(spec);
-    const auto fp8 = fp8_weights(deck_.precision);
-    for (const auto& pattern : fp8.except) {
-      bool hit = false;
-      for (std::size_t i = 0; i < spec.params.size() && !hit; ++i)
-        hit = matches(pattern, spec.params[i].name) && uses_fp8(spec, ParamId::at(i), fp8);
-      if (!hit)
-        problems_.push_back(
-            {{"precision.fp8_except"},
-             fmt::format("precision.fp8_except: the pattern \"{}\" matches no weight whose "
-                         "products would be in fp8; names look like \"blocks.0.qkv.weight\"",
-                         pattern)});
-    }
-    if (deck_.zero.gather_type == GatherType::fp8) fp8_gathers(with_fp8(spec, fp8));
-    for (std::size_t row = 0; row < deck_.freeze.size(); ++row)
-      check(deck_.freeze[row].pattern, "freeze.pattern", row);
   }
 };
 

@@ -33,7 +33,6 @@ constexpr std::array values = {
     FamiliarValue{"spectral", "0.2 sqrt(max(out, in))"},
     FamiliarValue{"polar_express", "polar-express"},
     FamiliarValue{"simple", "jordan"},
-    FamiliarValue{"quintic", "jordan"},
 };
 
 }  // namespace

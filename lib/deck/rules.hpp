@@ -36,5 +36,12 @@ void objective_rules(const Deck&, std::vector<DeckProblem>&);
 void data_rules(const Deck&, std::vector<DeckProblem>&);
 // Checks the [[validation]] sections, and the keys that compare evaluations with each other.
 void evaluation_rules(const Deck&, std::vector<DeckProblem>&);
+// Checks [optimizer]: the keys that each optimizer requires or excludes.
+void optimizer_rules(const Deck&, std::vector<DeckProblem>&);
+// Checks [precision], and that f32 can represent the numbers of all sections.
+void precision_rules(const Deck&, std::vector<DeckProblem>&);
+// Checks that patterns match names of parameters. The deck must have no other problems, because the
+// names of an invalid model are unknown.
+void pattern_rules(const Deck&, std::vector<DeckProblem>&);
 
 }  // namespace trireme

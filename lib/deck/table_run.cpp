@@ -225,10 +225,10 @@ KeySection checkpoint_section() {
                   "What the run does if a checkpoint cannot be written. stop: fail. continue: "
                   "train on. If the last checkpoint cannot be written, the run always fails"),
               row("memory_every", &C::memory_every,
-                  "Steps between memory copies. A memory copy is a copy of the training state in "
-                  "the memory of the nodes, with each shard on two nodes if there are several. If "
-                  "processes or a node die, `trireme rescue` makes a checkpoint from it. 0 makes "
-                  "none")
+                  "Steps between memory copies, which are copies of the training state in the "
+                  "memory of the nodes. Each shard is on two nodes if there are several. If "
+                  "processes or a node fail, `trireme rescue` makes a checkpoint from a memory "
+                  "copy. 0 makes none")
                   .in(0, step_most)
                   .in_units("steps"),
           }};

@@ -226,18 +226,17 @@ KeySection optimizer_section() {
               .in(0, 1e9)
               .in_f32(),
           row("matrix_momentum", &O::matrix_momentum,
-              "Decay rate of the momentum of muon and shampoo. muon: momentum of gradients. "
-              "shampoo: momentum of steps")
+              "Decay rate of the momentum. muon: of gradients. shampoo: of steps")
               .below(0, 1)
               .in_f32(),
           row("matrix_nesterov", &O::matrix_nesterov,
               "Whether the momentum of muon and shampoo is Nesterov momentum"),
           row("matrix_scale", &O::matrix_scale,
               "Factor on the steps of muon and shampoo for a matrix with out rows and in columns. "
-              "sqrt(max(1, out/in)): the original factor of muon (Jordan et al. 2024), for "
-              "learning rates around 0.02. 0.2 sqrt(max(out, in)): makes steps of muon as large as "
-              "those of AdamW, for AdamW's learning rates (Liu et al. 2025). sqrt(out/in): makes "
-              "the best learning rate depend less on the width (Bernstein 2025)"),
+              "sqrt(max(1, out/in)): for learning rates of muon around 0.02 (Jordan et al. 2024). "
+              "0.2 sqrt(max(out, in)): for the learning rates of AdamW, because muon's steps are "
+              "then as large as AdamW's (Liu et al. 2025). sqrt(out/in): the best learning rate "
+              "depends less on the width of the model (Bernstein 2025)"),
           row("matrix_heads", &O::matrix_heads,
               "How muon and shampoo divide the weights of queries, keys and values. together: one "
               "matrix each for queries, keys and values. each: one matrix for each of their heads"),
@@ -250,9 +249,9 @@ KeySection optimizer_section() {
               .below(0, 1)
               .in_f32(),
           row("shampoo_eps", &O::shampoo_eps,
-              "Small number that shampoo adds to the diagonal of each moving average before it "
-              "computes the inverse root, as a fraction of the average's Frobenius norm. Roots are "
-              "inaccurate if the number is not far above the rounding error of f32, 6e-8")
+              "Number that shampoo adds to the diagonal of a moving average before it computes "
+              "the inverse root, relative to the average's Frobenius norm. If the number is close "
+              "to the rounding error of f32 (6e-8), the roots are inaccurate")
               .in(1e-7, 1)
               .in_f32(),
           row("shampoo_every", &O::shampoo_every,
@@ -271,10 +270,9 @@ KeySection optimizer_section() {
               .in_f32()
               .automatically_where_absent("optimizer.weight_decay"),
           row("adamw_patterns", &O::adamw_patterns,
-              "With muon and shampoo: names of the matrices that AdamW updates, with wildcards * "
-              "and ?. [] means embeddings, positions, the head, routers and gates of shared "
-              "experts. Names that you give replace this list, so repeat what AdamW must still "
-              "update"),
+              "Names of the matrices that AdamW updates instead of muon or shampoo, with wildcards "
+              "* and ?. [] selects embeddings, positions, the head, routers and gates of shared "
+              "experts. Other names replace this list: also give the names of these matrices"),
       }};
 }
 

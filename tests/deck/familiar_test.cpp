@@ -200,8 +200,7 @@ TEST(Familiar, ValuesInOtherWords) {
         {"optimizer.matrix_scale", "unit_rms_norm", "sqrt(out/in)"},
         {"optimizer.matrix_scale", "spectral", "0.2 sqrt(max(out, in))"},
         {"optimizer.muon_polynomials", "polar_express", "polar-express"},
-        {"optimizer.muon_polynomials", "simple", "jordan"},
-        {"optimizer.muon_polynomials", "quintic", "jordan"}})
+        {"optimizer.muon_polynomials", "simple", "jordan"}})
     EXPECT_THAT(refusal_of_overrides({fmt::format("{}={}", key, value)}),
                 HasSubstr(fmt::format("did you mean \"{}\"?", ours)));
 }

@@ -26,6 +26,7 @@ MUTANTS = [
     ("matrices below eps become orthogonal", "lib/matrix/newton_schulz.cpp", "method.factor, method.eps,", "method.factor, 0,", MUON),
     ("the norm has no factor", "lib/matrix/newton_schulz.cpp", "method.factor, method.eps,", "1, method.eps,", MUON),
     ("scratch for one square too few", "lib/matrix/newton_schulz.cpp", "rows * columns + 3 * small * small", "rows * columns + 2 * small * small", MUON),
+    ("the last step writes scratch", "lib/matrix/newton_schulz.cpp", "method.steps.size() % 2 == 1", "method.steps.size() % 2 == 0", MUON),
     ("the diagonal is a column", "lib/matrix/scaling.cpp", "a_NN.stride[0] + a_NN.stride[1]", "a_NN.stride[0]", SHAMPOO),
     # scales
     ("Jordan's scale exchanges out and in", "lib/matrix/matrix_rule.cpp", "std::max(1.0, rows / columns)", "std::max(1.0, columns / rows)", program("matrix_test", "MatrixRule.*")),
@@ -46,6 +47,8 @@ MUTANTS = [
     ("an owner sees a part of its matrix", ROUND, "owned[index(rank)] = whole_.slice(r.begin - m->elements.begin, {r.count()}).view();",
      "owned[index(rank)] = whole_.slice(0, {r.count()}).view();", on_grids()),
     ("steps are clipped, not gradients alone", ROUND, "factors.scale = scale_of(", "factors.scale *= scale_of(", on_grids(1)),
+    ("directions are added to what memory contains", ROUND,
+     "    update_.backend.put(Queue::compute, kernel::Fill{.dst = direction, .value = 0});\n", "", on_grids(1)),
     ("gradients of matrices are not clipped", ROUND, "    factors.lr = -1;\n", "    factors.lr = -1;\n    factors.scale = 1;\n", on_grids(1)),
     ("a restart loses the momentum", "lib/train/state.cpp", "for (const auto& array : saved) wanted.push_back({p, array});",
      "for (const auto& array : saved) if (array != \"momentum\") wanted.push_back({p, array});", on_grids(2, "Restart.OfMatrices*")),
