@@ -185,21 +185,20 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
 
 void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial) {
   if (deck.adapter.rank > 0 || !sees_matrices(deck.optimizer.name)) return;
-  std::string before = "comes from another program";
+  std::string before = "was perhaps trained with AdamW in another program";
   if (!initial.meta().deck.empty()) {
     try {
-      const auto name = deck_of(initial).optimizer.name;
-      if (sees_matrices(name)) return;
-      before = fmt::format("was trained with optimizer.name = \"{}\"", name_of(name));
+      if (deck_of(initial).optimizer.name != OptimizerKind::adamw) return;
+      before = "was trained with optimizer.name = \"adamw\"";
     } catch (const Error&) {  // the deck of an older version, which had neither muon nor shampoo
-      before = "was trained with another optimizer";
+      before = "was perhaps trained with AdamW in an older version";
     }
   }
   log_warning(
-      "optimizer.name = \"{}\" trains all weights of {}, which {}. If AdamW has trained a model, "
-      "further training of all weights with Muon often gives a worse model than with AdamW (Qu et "
-      "al. 2026, arXiv 2605.10468). Set optimizer.name = \"adamw\", or train adapters "
-      "(adapter.rank), which reduces the difference",
+      "optimizer.name = \"{}\" trains all weights of {}, which {}. Such models often become worse "
+      "with Muon than with AdamW (Qu et al. 2026, arXiv 2605.10468), and Shampoo's steps are "
+      "similar to Muon's. Set optimizer.name = \"adamw\", or train adapters (adapter.rank), which "
+      "reduces the difference",
       name_of(deck.optimizer.name), initial.directory().string(), before);
 }
 

@@ -3,7 +3,7 @@
 namespace trireme {
 namespace {
 
-class OptimizerRules : DeckRules {
+class OptimizerKeyRules : DeckRules {
  public:
   using DeckRules::DeckRules;
 
@@ -50,18 +50,21 @@ class OptimizerRules : DeckRules {
           Setting{"optimizer.shampoo_eps", o.shampoo_eps != unset.shampoo_eps, by_shampoo},
           Setting{"optimizer.shampoo_every", o.shampoo_every != unset.shampoo_every, by_shampoo}})
       rule(used || !set, {key, "optimizer.name"},
-           "{} has no effect with optimizer.name = \"{}\": remove it, or choose another optimizer",
+           "{0} has no effect with optimizer.name = \"{1}\": remove {0}, or choose another "
+           "optimizer",
            key, name_of(o.name));
     rule(!o.adamw_lr || o.lr > 0, {"optimizer.adamw_lr", "optimizer.lr"},
          "optimizer.adamw_lr needs optimizer.lr above 0, because it follows the schedule of "
-         "optimizer.lr: give a small optimizer.lr, or freeze the matrices with [[freeze]]");
+         "optimizer.lr: give a small optimizer.lr. To train no matrix, also freeze the matrices "
+         "with "
+         "[[freeze]]");
   }
 };
 
 }  // namespace
 
 void optimizer_rules(const Deck& deck, std::vector<DeckProblem>& problems) {
-  OptimizerRules(deck, problems).all();
+  OptimizerKeyRules(deck, problems).all();
 }
 
 }  // namespace trireme

@@ -191,7 +191,9 @@ KeySection optimizer_section() {
               "Optimizer: AdamW, SGD, Lion, Muon or Shampoo. muon and shampoo update each weight "
               "matrix as a whole, and AdamW updates all other parameters. See docs/optimizers.md"),
           row("lr", &O::lr,
-              "Peak learning rate. With muon and shampoo, usual values depend on matrix_scale")
+              "Peak learning rate. Muon needs larger values with most values of matrix_scale, such "
+              "as "
+              "0.02")
               .in(0, 1e3)
               .in_f32(),
           KeyRow("betas", reals, betas,
@@ -272,7 +274,8 @@ KeySection optimizer_section() {
           row("adamw_patterns", &O::adamw_patterns,
               "Names of the matrices that AdamW updates instead of muon or shampoo, with wildcards "
               "* and ?. [] selects embeddings, positions, the head, routers and gates of shared "
-              "experts. Other names replace this list: also give the names of these matrices"),
+              "experts. Names that you give replace this list: repeat those that AdamW must still "
+              "update"),
       }};
 }
 

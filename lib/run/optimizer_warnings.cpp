@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "lib/base/error.hpp"
 #include "lib/keys/value.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/matrices.hpp"
@@ -21,14 +22,23 @@ struct UsualRates {
 // for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
 // learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
 // learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
-// Steps of Shampoo are as large as those of Muon, but with a momentum of 0.95, up to 20 add up.
+// Steps of Shampoo are as large as those of Muon, but momentum m adds up to 1 / (1 - m) of them.
 UsualRates usual_rates(const OptimizerConfig& o) {
-  const bool as_adamw = o.matrix_scale == MatrixScale::adamw;
-  if (o.name == OptimizerKind::muon && !as_adamw) return {2e-4, 0.05};
-  if (o.name == OptimizerKind::shampoo)
-    return as_adamw ? UsualRates{2.5e-8, 1e-2} : UsualRates{1e-5, 0.05};
-  if (o.name == OptimizerKind::adamw || o.name == OptimizerKind::muon) return {5e-7, 1e-2};
-  return o.name == OptimizerKind::lion ? UsualRates{5e-8, 1e-3} : UsualRates{1e-5, 10};
+  constexpr UsualRates of_adamw{5e-7, 1e-2};
+  const auto of_muon = o.matrix_scale == MatrixScale::adamw ? of_adamw : UsualRates{2e-4, 0.05};
+  switch (o.name) {
+    case OptimizerKind::adamw:
+      return of_adamw;
+    case OptimizerKind::lion:
+      return {5e-8, 1e-3};
+    case OptimizerKind::sgd:
+      return {1e-5, 10};
+    case OptimizerKind::muon:
+      return of_muon;
+    case OptimizerKind::shampoo:
+      return {of_muon.least * (1 - o.matrix_momentum), of_muon.most * (1 - o.matrix_momentum)};
+  }
+  fail("no optimizer has the number {}", static_cast<int>(o.name));
 }
 
 // Describes a learning rate ten times above or below the usual ones.
@@ -47,6 +57,18 @@ std::string about_rate_of_lr(const OptimizerConfig& o) {
   if (sees_matrices(o.name))
     name += fmt::format(" with optimizer.matrix_scale = \"{}\"", name_of(o.matrix_scale));
   return about_rate("optimizer.lr", o.lr, usual_rates(o), name);
+}
+
+// The default of optimizer.lr suits AdamW, and Muon only if its steps are as large.
+std::string about_default_rate(const OptimizerConfig& o) {
+  if (o.name != OptimizerKind::muon || o.matrix_scale == MatrixScale::adamw ||
+      o.lr != OptimizerConfig{}.lr)
+    return {};
+  return fmt::format(
+      "optimizer.lr = {}, the default, is low for muon with optimizer.matrix_scale = \"{}\", "
+      "where pretraining usually needs about 0.02: set optimizer.lr, or set "
+      "optimizer.matrix_scale = \"{}\", with which muon has the learning rates of AdamW",
+      number_text(o.lr), name_of(o.matrix_scale), name_of(MatrixScale::adamw));
 }
 
 // With a scale of its own, optimizer.lr is a learning rate of matrices, and mostly too large for
@@ -113,6 +135,7 @@ std::string about_patterns(const OptimizerConfig& o, const ModelSpec& spec,
 std::vector<std::string> optimizer_warnings(const OptimizerConfig& o, const ModelSpec& spec,
                                             std::span<const FreezeRule> rules, std::int64_t steps) {
   std::vector<std::string> all{about_rate_of_lr(o)};
+  if (spec.adapters.empty()) all.push_back(about_default_rate(o));
   if (sees_matrices(o.name)) {
     const auto trained = trained_in_a_step(spec, rules, steps);
     const auto whole = updated_as_matrices(spec, o.adamw_patterns);

@@ -109,7 +109,7 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
     const auto shape = reader.shape_of(name, array);
     require(shape == store.shape(p, array),
             "{}: {}/{} has the shape {}, but the deck's optimizer gives it the shape {} -- restart "
-            "with the optimizer settings in its deck",
+            "with the optimizer settings in its deck, such as optimizer.matrix_heads",
             reader.directory().string(), array, name, to_string(shape),
             to_string(store.shape(p, array)));
   }

@@ -74,10 +74,10 @@ const Mistake mistakes[] = {
      "d.toml:6:13: run.log_every = 1e30 is out of range: at most 9007199254740992"},
     {"KeyOfAnotherOptimizer", "[optimizer]\nmatrix_momentum = 0.9\n",
      "d.toml:6:19: optimizer.matrix_momentum has no effect with optimizer.name = \"adamw\": remove "
-     "it, or choose another optimizer"},
+     "optimizer.matrix_momentum, or choose another optimizer"},
     {"BesideAnotherOptimizer", "[optimizer]\nadamw_lr = 1e-3\n",
-     "d.toml:6:12: optimizer.adamw_lr has no effect with optimizer.name = \"adamw\": remove it, or "
-     "choose another optimizer"},
+     "d.toml:6:12: optimizer.adamw_lr has no effect with optimizer.name = \"adamw\": remove "
+     "optimizer.adamw_lr, or choose another optimizer"},
     {"NoMatrix", "[optimizer]\nname = 'muon'\nadamw_patterns = ['*.bias']\n",
      "d.toml:7:18: optimizer.adamw_patterns: the pattern \"*.bias\" matches no matrix that is "
      "trained; names look like \"blocks.0.qkv.weight\""},

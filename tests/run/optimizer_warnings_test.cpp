@@ -30,7 +30,7 @@ ModelSpec gpt2() {
 TEST(OptimizerWarnings, UsualRatesHaveNone) {
   EXPECT_THAT(warnings_of({}, gpt2()), IsEmpty());
   EXPECT_THAT(warnings_of(muon_with(0.02, 6e-4), gpt2()), IsEmpty());
-  EXPECT_THAT(warnings_of(muon_with(3e-4, {}), gpt2()), IsEmpty());
+  EXPECT_THAT(warnings_of(muon_with(5e-4, {}), gpt2()), IsEmpty());
   auto as_adamw = muon_with(0.02, {});
   as_adamw.matrix_scale = MatrixScale::adamw;
   EXPECT_THAT(warnings_of(as_adamw, gpt2()), IsEmpty());
@@ -44,6 +44,25 @@ TEST(OptimizerWarnings, RatesFarFromTheUsualOnes) {
               ElementsAre(HasSubstr("optimizer.lr = 1 is far above"),
                           HasSubstr("optimizer.adamw_lr = 1 is far above")));
   EXPECT_THAT(warnings_of(muon_with(1e-6, 6e-4), gpt2()), ElementsAre(HasSubstr("far below")));
+}
+
+// With a momentum of 0.95, up to 20 steps of Shampoo add up.
+TEST(OptimizerWarnings, RatesOfShampooDependOnItsMomentum) {
+  auto o = muon_with(0.1, 6e-4);
+  o.name = OptimizerKind::shampoo;
+  EXPECT_THAT(warnings_of(o, gpt2()), ElementsAre(HasSubstr("optimizer.lr = 0.1 is far above")));
+  o.matrix_momentum = 0;
+  EXPECT_THAT(warnings_of(o, gpt2()), IsEmpty());
+}
+
+TEST(OptimizerWarnings, TheDefaultRateIsLowForMuon) {
+  OptimizerConfig o;
+  o.name = OptimizerKind::muon;
+  EXPECT_THAT(warnings_of(o, gpt2()),
+              ElementsAre(HasSubstr("optimizer.lr = 3e-4, the default, is low for muon")));
+  EXPECT_THAT(warnings_of(o, make_spec(test::tiny_gpt2(), {.rank = 2})), IsEmpty());
+  o.matrix_scale = MatrixScale::adamw;
+  EXPECT_THAT(warnings_of(o, gpt2()), IsEmpty());
 }
 
 // Adapters have matrices alone.
