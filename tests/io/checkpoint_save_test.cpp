@@ -148,30 +148,34 @@ TEST(Checkpoint, AShardOverOtherBytesIsLikeANewOne) {
 TEST(Checkpoint, AShardOverAnOlderOneIsWrittenWhereItDiffers) {
   Folder folder;
   const auto slices = sample_slices(1, 3);
-  const auto table = [&](std::int64_t step, std::int64_t of_table) {
-    return [source = SampleSource(step), other = SampleSource(of_table)](
+  const auto& table = slices[0];
+  ASSERT_EQ(table.name, "embedding.table");
+  enum class Change : std::uint8_t { none, last_byte, all };  // of the table
+  const auto source = [&](std::int64_t step, Change change) {
+    return [=, others = SampleSource(step), of_table = SampleSource(change == Change::all ? 6 : 5)](
                const ParamSlice& s, std::int64_t first, std::span<std::byte> to) mutable {
-      (s.name == "embedding.table" && s.array == weights_array ? other : source)(s, first, to);
+      const bool is_table = s.name == table.name && s.array == weights_array;
+      (is_table ? of_table : others)(s, first, to);
+      if (is_table && change == Change::last_byte && first + std::ssize(to) / 4 == s.count)
+        to.back() ^= std::byte{1};
     };
   };
-  const auto older = write_shard(folder.path(), 1, sample_meta(5), slices, table(5, 5));
-  for (const std::int64_t of_table : {5, 6}) {
+  const auto older = write_shard(folder.path(), 1, sample_meta(5), slices, source(5, Change::none));
+  for (const auto change : {Change::none, Change::last_byte, Change::all}) {
     fs::create_directory(folder / "new");
-    const auto expected =
-        write_shard(folder / "new", 1, sample_meta(6), slices, table(6, of_table));
+    const auto expected = write_shard(folder / "new", 1, sample_meta(6), slices, source(6, change));
     fs::copy_file(folder / older.name, folder / "over");
     auto file = open_or_create(folder / "over");
     const MappedFile mapped(file);
     std::vector<ByteRange> unchanged;
-    EXPECT_EQ(rewrite_shard(file, 1, sample_meta(6), slices, table(6, of_table), mapped.bytes(),
+    EXPECT_EQ(rewrite_shard(file, 1, sample_meta(6), slices, source(6, change), mapped.bytes(),
                             unchanged),
               expected);
     EXPECT_TRUE(contents_of(folder / "over") == contents_of(folder / ("new/" + older.name)));
     std::int64_t bytes = 0;
     for (const auto& r : unchanged) bytes += r.end - r.begin;
-    const auto of_slice = 4 * slices[0].count + 4;  // with the checksum of its one chunk
-    EXPECT_EQ(slices[0].name, "embedding.table");
-    EXPECT_EQ(bytes, of_table == 5 ? of_slice : 0);
+    const auto of_slice = 4 * table.count + 4;  // with the checksum of its one chunk
+    EXPECT_EQ(bytes, change == Change::none ? of_slice : 0);
     fs::remove_all(folder / "new");
     fs::remove(folder / "over");
   }
