@@ -32,10 +32,22 @@
 : "${TRIREME_SILENCE:=120}" "${TRIREME_ASK_LIMIT:=10}" "${TRIREME_END_LIMIT:=30}"
 : "${TRIREME_RESCUE_LIMIT:=600}" "${TRIREME_START_LIMIT:=900}"
 
+# settings_hold: fails if one of these variables has no valid value, and says which.
+settings_hold() {
+  local name form
+  for name in RETRIES SPARES SILENCE ASK_LIMIT END_LIMIT RESCUE_LIMIT START_LIMIT; do
+    case $name in *_LIMIT) form='1 to' ;; *) form='0 to' ;; esac
+    name=TRIREME_$name
+    [[ ${!name} =~ ^(0|[1-9][0-9]{0,5})$ && "$form ${!name}" != '1 to 0' ]] && continue
+    say "$name=${!name} must be a whole number from $form 999999, without a unit"
+    return 2
+  done
+}
+settings_hold || return
+
 # Defines verdict, choose_nodes, changes, place, first_death and expand.
 . "${BASH_SOURCE[0]%/*}/recover_rules.sh" || exit 1
-# Defines uptime, clock, moment, runs, within, heed, here, sweep, ask_nodes, answering, all_answer and
-# end_launcher.
+# Defines clock, moment, runs, within, have_place, heed, here, sweep, ask_nodes, answering, all_answer and end_launcher.
 . "${BASH_SOURCE[0]%/*}/recover_processes.sh" || exit 1
 # Defines is_this_start, newest_step, last_row, taken_over and record.
 . "${BASH_SOURCE[0]%/*}/recover_state.sh" || exit 1
@@ -62,10 +74,11 @@ continue_with() {
 # Checks the current start once. Sets `trains` when it trains, `copied` to the contents of memory_copies.json if it makes memory copies,
 # and `hung` to the reason if it must be ended.
 watch() {
-  local now lock copies limit=$TRIREME_START_LIMIT
+  local now lock copies='' words limit=$TRIREME_START_LIMIT
   [ -n "$has_trained" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
-  lock=$(stat -c '%y %i' "$run/lock" 2> /dev/null)
-  now=$(uptime)
+  heed 600 600 stat -c '%y %i' "$run/lock" 2> /dev/null
+  lock=$words
+  clock
   # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.
   [ $((now - looked_at)) -le 10 ] || seen_at=$now
   looked_at=$now
@@ -79,7 +92,8 @@ watch() {
   fi
   [ -z "$died_at" ] || [ $((now - died_at)) -lt 5 ] || end_launcher "$pid"
   [ -z "$signalled" ] || [ -n "$signalled_at" ] || signalled_at=$now
-  if [ -n "$trains" ] && copies=$(cat "$run/memory_copies.json" 2> /dev/null) && ! taken_over; then copied=$copies; fi
+  [ -z "$trains" ] || read -r -d '' copies 2> /dev/null < "$run/memory_copies.json"
+  if [ -n "$copies" ] && ! taken_over; then copied=$copies; fi
   if [ -z "$trains" ]; then
     if is_this_start; then
       trains=yes has_trained=yes seen_at=$now
@@ -106,7 +120,7 @@ note_deaths() {
 # launch ARGUMENT...: runs `trireme train ARGUMENT...` and waits for its end. Sets `code`, `hung` (why the start was ended, or
 # empty) and `death` (the output of first_death).
 launch() {
-  local out err filters=() pid again='' trains='' seen='' seen_at looked_at signalled_at='' died_at='' stuck='' deaths name=${launcher[0]-} i
+  local out err filters=() pid now again='' trains='' seen='' seen_at looked_at signalled_at='' died_at='' stuck='' deaths name=${launcher[0]-} i
   deaths=$(mktemp -d) || deaths=/nowhere
   # srun reports dead processes on stderr, and MPICH's mpiexec on stdout.
   exec {err}> >(note_deaths "$deaths/err" >&2)
@@ -117,8 +131,9 @@ launch() {
     exec {out}> >(note_deaths "$deaths/out")
     filters+=($!)
   fi
-  hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY rescued='' asking='' seen_at=$(uptime)
-  looked_at=$seen_at
+  hung='' launched=$TRIREME_RECOVERY mark=$job/$start.$TRIREME_RECOVERY rescued='' asking=''
+  clock
+  seen_at=$now looked_at=$now
   # In the background, because bash runs traps during `wait`, but not during a foreground command.
   TRIREME_LAUNCHED=$mark "${launcher[@]}" "$TRIREME" train "$@" >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
@@ -147,7 +162,8 @@ launch() {
   if [[ $death =~ ^rank\ ([0-9]+)\  ]]; then death="${use[BASH_REMATCH[1] / per_node]-} $death"; fi
   rm -rf "$deaths"
   if [ -z "$trains" ] && [ -n "$died" ]; then
-    if is_this_start; then record $(($(uptime) - failed_at)); else record ''; fi
+    clock
+    if is_this_start; then record $((now - failed_at)); else record ''; fi
   fi
 }
 
@@ -194,10 +210,11 @@ blame() {
 # recover VERDICT ARGUMENT...: prepares the next start after a start has ended. The arguments are those of the script. Fails if the
 # run must not be started again.
 recover() {
-  local verdict=$1 node gone=() newest why='' try grid_text=''
+  local verdict=$1 node now gone=() newest why='' try grid_text=''
   shift
   ! taken_over || return
-  failed_at=$(uptime) failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
+  clock
+  failed_at=$now failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
   for try in 1 2 3; do
     ask_nodes
     [ -z "$asking" ] && [ -z "$signalled" ] || break
@@ -281,10 +298,6 @@ run_and_recover() {
   memory=${TRIREME_MEMORY_DIR:-/dev/shm}/trireme-$(id -u)/$job
   code=1 requeue_for='' earlier_job=$(said job) lock_before=$(cat "$run/lock" 2> /dev/null)
   [[ $earlier_job =~ ^[A-Za-z0-9_][A-Za-z0-9._-]*$ ]] || earlier_job=''
-  if [[ ! $TRIREME_SPARES =~ ^[0-9]+$ ]] || [[ ! $TRIREME_RETRIES =~ ^[0-9]+$ ]]; then
-    say "TRIREME_SPARES=$TRIREME_SPARES and TRIREME_RETRIES=$TRIREME_RETRIES must be whole numbers from 0 on"
-    return
-  fi
   wanted=$((${#nodes[@]} - TRIREME_SPARES))
   if [ $wanted -lt 1 ]; then
     say "TRIREME_SPARES=$TRIREME_SPARES leaves none of ${#nodes[@]} nodes"

@@ -1,8 +1,7 @@
 # Processes of recover.sh, which sources this file: commands with deadlines, and the nodes and what earlier starts left on them.
 
-# Prints the time of this node's monotonic clock in whole seconds.
-uptime() { local up rest; read -r up rest < /proc/uptime && echo "${up%.*}"; }
-# Sets `now` to the time that uptime prints, without $(...): if a signal arrives while bash 5.2 parses $(...), its trap may fail with a syntax error.
+# Sets `now` to the time of this node's monotonic clock in whole seconds. It does not print the time, because a signal may be lost while
+# bash 5.2 runs $(...): its trap then fails with a syntax error. Loops that wait therefore contain no $(...).
 clock() { local rest; read -r now rest < /proc/uptime && now=${now%.*}; }
 # moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep "${1-0.5}" & wait $!; }
@@ -31,6 +30,21 @@ within() {
     moment 0.1
   done
   wait "$2"
+}
+
+# have_place SECONDS: waits until fewer than 64 of the processes `live` run, but not longer than these seconds. Removes those that have
+# ended from `live`.
+have_place() {
+  local now until pid all
+  clock
+  until=$((now + $1))
+  while :; do
+    all=("${live[@]}") live=()
+    for pid in "${all[@]}"; do ! runs "$pid" || live+=("$pid"); done
+    [ ${#live[@]} -ge 64 ] && [ "$now" -lt $until ] || return 0
+    moment 0.1
+    clock
+  done
 }
 
 # heed SECONDS SECONDS_AFTER_SIGNAL COMMAND...: runs a command, and ends it after these seconds, the second number of which counts
@@ -80,9 +94,10 @@ heed() {
 
 # Ends the processes that earlier starts left on a node. Their environment contains the mark $1 or an earlier mark of the same
 # job. A later mark is left alone, because a slow node may run this script when the next start has begun. Launchers are left
-# alone, because they report the end of their ranks. Fails if a process does not end. A process that is about to end loses its
-# environment first, so the script remembers the processes that it has found.
-sweep='
+# alone, because they report the end of their ranks. Fails if a process does not end, before TRIREME_ASK_LIMIT has passed: a node that
+# does not answer at all counts as gone. A process that is about to end loses its environment first, so the script remembers the
+# processes that it has found.
+sweep="limit=$((TRIREME_ASK_LIMIT > 4 ? TRIREME_ASK_LIMIT - 3 : 1)) SECONDS=0"'
 job=${1%/*} number=${1##*/}
 declare -A found=()
 ended() { # PROCESS: a process ends with its last thread
@@ -110,6 +125,7 @@ for i in {1..16}; do
     ! ended "/proc/$process" || unset "found[$process]"
   done
   [ ${#found[@]} -gt 0 ] || exit 0
+  [ $SECONDS -lt $limit ] || break
   sleep 0.5
 done 2> /dev/null
 exit 1'
@@ -133,7 +149,7 @@ note_answer() {
 # `silent` just now only one second longer than for the others. Also runs `sweep` on this node directly. Fills `answers` and `refused`.
 # Sets `asking` to yes if at least one node could be asked. Otherwise, the command that asks has failed, not the nodes.
 ask_nodes() {
-  local node i pids=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
+  local node i now pids=() live=() mine='' limit=$((TRIREME_ASK_LIMIT + 5)) asked=() all='' until
   local -A again=()
   answers=() asking='' refused=()
   if [ -n "$own" ]; then
@@ -153,8 +169,13 @@ ask_nodes() {
     done
     if [ ${#asked[@]} -gt 1 ]; then
       on_nodes "$sweep" "${asked[@]}" > /dev/null 2>&1 &
-      all=$! until=$(($(uptime) + 2))
-      while runs $all && [ "$(uptime)" -lt $until ]; do moment 0.1; done
+      all=$!
+      clock
+      until=$((now + 2))
+      while runs $all && [ "$now" -lt $until ]; do
+        moment 0.1
+        clock
+      done
     fi
     if [ -n "$all" ] && ! runs $all && wait $all; then
       asking=yes
@@ -166,9 +187,9 @@ ask_nodes() {
       fi
     else
       for ((i = 0; i < ${#asked[@]}; ++i)); do
-        [ $i -lt 64 ] || within $limit "${pids[i - 64]}" # at most 64 at a time
+        have_place $limit
         on_nodes "$sweep" "${asked[i]}" > /dev/null 2>&1 &
-        pids[i]=$!
+        pids[i]=$! live+=($!)
       done
       for ((i = 0; i < ${#asked[@]}; ++i)); do
         note_answer "${asked[i]}" $limit "${pids[i]}"
@@ -177,10 +198,11 @@ ask_nodes() {
         for node in "${asked[@]}"; do answers[$node]=yes asking=yes; done
       fi
     fi
-    until=$(($(uptime) + 1))
+    clock
+    until=$((now + 1))
     for node in "${!again[@]}"; do
-      i=$((until - $(uptime)))
-      note_answer "$node" $((i > 0 ? i : 0)) "${again[$node]}"
+      clock
+      note_answer "$node" $((until > now ? until - now : 0)) "${again[$node]}"
     done
   fi
   silent=()
@@ -202,8 +224,10 @@ all_answer() { [ "$(answering)" = "$(printf '%s\n' "${nodes[@]}")" ]; }
 # the nodes that answer have no ranks any more. Sets `stuck` if the launcher is not gone even then. Sets `silent` to the nodes that give
 # no answer in time. A node that refuses may only be slow to end its ranks, so that it is asked again like all others.
 end_launcher() {
-  local until=$(($(uptime) + TRIREME_END_LIMIT)) last=$(($(uptime) + 2 * TRIREME_END_LIMIT)) now helpers=() found asked='' node i
+  local now until last helpers=() found asked='' node i
   found=$(mktemp) || found=/dev/null
+  clock
+  until=$((now + TRIREME_END_LIMIT)) last=$((now + 2 * TRIREME_END_LIMIT))
   # Two ways at the same time, because each may fail: Slurm refuses to kill a step that is about to end, and a node may refuse
   # to start the step that runs `sweep`.
   end_processes "$1" > /dev/null 2>&1 &
@@ -211,7 +235,7 @@ end_launcher() {
   (ask_nodes && { answering && printf 'no %s\n' "${!refused[@]}"; } > "$found") > /dev/null 2>&1 &
   helpers+=($!)
   while runs "$1"; do
-    now=$(uptime)
+    clock
     if [ "$now" -ge $last ]; then
       say "the launcher, process $1, does not end although it was killed. The script does not wait for it any more"
       stuck=yes

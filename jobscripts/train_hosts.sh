@@ -25,7 +25,7 @@ if [ $# -lt 3 ] || ! [ "$2" -ge 1 ] 2> /dev/null; then
   echo "usage: train_hosts.sh HOST,HOST,...|FILE RANKS_PER_HOST DECK [section.key=value ...] [options of trireme train]" >&2
   exit 2
 fi
-. "${BASH_SOURCE[0]%/*}/recover.sh" || exit 1
+. "${BASH_SOURCE[0]%/*}/recover.sh" || exit
 # A file may name a host once for each of its cores.
 each_once='{ sub(/#.*/, "") } NF && !seen[$1]++ { print $1 }'
 if [[ $1 == */* || -e $1 ]]; then
@@ -83,17 +83,24 @@ on_nodes() { # SCRIPT NODE...
     fi
     pids+=($!)
   done
-  for pid in "${pids[@]}"; do wait "$pid" || bad=$?; done
+  for pid in "${pids[@]}"; do
+    wait "$pid"
+    case $? in
+      0) ;;
+      124 | 137 | 255) bad=124 ;; # 255: ssh cannot connect
+      *) [ $bad -eq 124 ] || bad=1 ;;
+    esac
+  done
   return $bad
 }
 # Asks all hosts, because mpiexec would wait without a limit for one that does not answer. Fills `answers`. Says why hosts do not answer.
 ask_hosts() {
-  local node i pids=() words
+  local node i pids=() live=() words
   words=$(mktemp -d 2> /dev/null)
   for ((i = 0; i < ${#nodes[@]}; ++i)); do
-    [ $i -lt 64 ] || within $((TRIREME_ASK_LIMIT + 5)) "${pids[i - 64]}" # at most 64 at a time
+    have_place $((TRIREME_ASK_LIMIT + 5))
     if [ -n "$words" ]; then on_nodes : "${nodes[i]}" > "$words/$i" 2>&1 & else on_nodes : "${nodes[i]}" & fi
-    pids[i]=$!
+    pids[i]=$! live+=($!)
   done
   for ((i = 0; i < ${#nodes[@]}; ++i)); do
     node=${nodes[i]}

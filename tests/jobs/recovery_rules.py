@@ -101,7 +101,7 @@ def deaths():
 def looks():
     """A run is looked at before and after the script was suspended."""
     looks = [(0, ""), (5, ""), (11, ""), (100, ""), (109, ""), (112, "no heartbeat for 12 s")]  # second, what is wrong then
-    text = "TRIREME_SILENCE=12 deaths=/nowhere trains=yes has_trained=yes seen='' seen_at=0 looked_at=0 died='' died_at='' hung='' killed=x\nuptime() { echo $time; }\n"
+    text = "TRIREME_SILENCE=12 deaths=/nowhere trains=yes has_trained=yes seen='' seen_at=0 looked_at=0 died='' died_at='' hung='' killed=x\nclock() { now=$time; }\n"
     text += "".join(f"time={second}; watch; echo \"{second} $hung\"\n" for second, _ in looks)
     require(bash(text) == [f"{second} {wrong}" for second, wrong in looks], str(bash(text)))
 
@@ -152,6 +152,27 @@ def deadlines():
                       "stuck yes"], str(lines))
 
 
+def slow_sweep():
+    """A node whose processes do not end says so before it counts as one that does not answer."""
+    with tempfile.TemporaryDirectory(prefix="trireme-sweep-") as name:
+        program = shutil.copy("/bin/sleep", f"{name}/trireme")
+        process = subprocess.Popen([program, "30"], env={"TRIREME_LAUNCHED": "slow/1.0"})
+        found = bash(f"kill() {{ :; }}; export -f kill; . <(echo TRIREME_ASK_LIMIT=5; cat {SCRIPTS}/recover_processes.sh)\n"
+                     "here() { timeout 5 bash -c \"$1\" node slow/1.1 m; }; here \"$sweep\"; echo $?\n")
+        process.kill()
+        process.wait()
+        require(found == ["1"], f"the sweep ended with {found}")
+
+
+def places():
+    """At most 64 nodes are asked at a time, and one that does not answer does not make all others wait."""
+    found = bash("live=() pids=(); clock; begin=$now\nfor i in {1..140}; do have_place 60; if [ $i = 1 ]; then sleep 60 & else true & fi; live+=($!); pids+=($!); done\n"
+                 "clock; echo $((now - begin < 30)); runs ${pids[0]}; echo $?; kill ${pids[0]}; wait ${pids[0]} 2> /dev/null\n"
+                 "live=(); for i in {1..64}; do sleep 60 & live+=($!); done; clock; from=$now; have_place 2; clock; echo $((now - from >= 2)) ${#live[@]}\n"
+                 "kill ${live[@]}; wait 2> /dev/null; have_place 60; echo ${#live[@]}\n")
+    require(found == ["1", "0", "1 64", "0"], str(found))
+
+
 def defaults():
     """docs/jobs.md has the defaults of the scripts."""
     given = {}
@@ -165,4 +186,4 @@ def defaults():
         require(table.get(name, "").strip("`") == value, f"docs/jobs.md has '{table.get(name)}' as the default of {name}, and the script '{value}'")
 
 
-RULES = (choices_of_nodes, verdicts, deaths, looks, variables, sweeping, deadlines, defaults)
+RULES = (choices_of_nodes, verdicts, deaths, looks, variables, sweeping, deadlines, slow_sweep, places, defaults)
