@@ -172,7 +172,8 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
   for (const auto& text : unreached_settings(deck.train, deck.schedule, deck.data.context, begin))
     log_warning("{}", text);
   const auto spec = make_spec(deck.model, deck.adapter);
-  for (const auto& text : optimizer_warnings(deck.optimizer, spec, deck.freeze, steps))
+  for (const auto& text :
+       optimizer_warnings(deck.optimizer, spec, deck.freeze, {begin.steps, steps}))
     log_warning("{}", text);
   if (deck.adapter.rank > 0) {
     warn_of_also_trained(deck, spec);
@@ -184,7 +185,11 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
 }
 
 void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial) {
-  if (deck.adapter.rank > 0 || !sees_matrices(deck.optimizer.name)) return;
+  if (deck.adapter.rank > 0) return;
+  const auto steps = end_of_run(deck.train, deck.data.context, {}).steps;
+  if (!updates_matrices(deck.optimizer, make_spec(deck.model, deck.adapter), deck.freeze,
+                        {0, steps}))
+    return;
   std::string before = "was perhaps trained with AdamW in another program";
   if (!initial.meta().deck.empty()) {
     try {
@@ -195,7 +200,7 @@ void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial
     }
   }
   log_warning(
-      "optimizer.name = \"{}\" trains all weights of {}, which {}. Such models often become worse "
+      "optimizer.name = \"{}\" trains the weights of {}, which {}. Such models often become worse "
       "with Muon than with AdamW (Qu et al. 2026, arXiv 2605.10468), and Shampoo's steps are "
       "similar to Muon's. Set optimizer.name = \"adamw\", or train adapters (adapter.rank), which "
       "reduces the difference",

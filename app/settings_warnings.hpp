@@ -11,8 +11,8 @@ namespace trireme {
 // begins at `from`, which is empty for a new run. `training` is null if the data is unknown.
 void warn_of_settings(const Deck&, const CheckpointMeta& from, const Dataset* training);
 
-// Logs a warning if a run with muon or shampoo trains all weights of an initial model that was
-// trained with another optimizer.
+// Logs a warning if muon or shampoo trains the weights of an initial model that AdamW has trained,
+// or that may be from another program.
 void warn_of_initial_optimizer(const Deck&, const CheckpointReader& initial);
 
 }  // namespace trireme

@@ -97,12 +97,12 @@ std::string in_all_blocks(std::string_view name) {
   return pattern;
 }
 
-// Returns flags by ParamId: true if the parameter is trained in some step of the run.
-std::vector<bool> trained_in_a_step(const ModelSpec& spec, std::span<const FreezeRule> rules,
-                                    std::int64_t steps) {
+// Returns flags by ParamId: true if the parameter is trained in some of the steps.
+std::vector<bool> trained_in(const ModelSpec& spec, std::span<const FreezeRule> rules,
+                             StepSpan steps) {
   const FreezeSchedule freeze(rules, spec);
-  auto begins = freeze.borders(0, steps);
-  begins.push_back(0);
+  auto begins = freeze.borders(steps.begin, steps.end);
+  begins.push_back(steps.begin);
   std::vector<bool> trained(spec.params.size(), false);
   for (const auto step : begins) {
     const auto states = freeze.at(step);
@@ -111,6 +111,18 @@ std::vector<bool> trained_in_a_step(const ModelSpec& spec, std::span<const Freez
         trained[i] = true;
   }
   return trained;
+}
+
+// Whether an optimizer of matrices updates any, and AdamW any other parameters.
+struct Updated {
+  bool matrices = false, others = false;
+};
+Updated updated(const OptimizerConfig& o, const ModelSpec& spec, const std::vector<bool>& trained) {
+  const auto whole = updated_as_matrices(spec, o.adamw_patterns);
+  Updated any;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    if (trained[i]) (whole[i] ? any.matrices : any.others) = true;
+  return any;
 }
 
 std::string about_patterns(const OptimizerConfig& o, const ModelSpec& spec,
@@ -132,22 +144,29 @@ std::string about_patterns(const OptimizerConfig& o, const ModelSpec& spec,
 
 }  // namespace
 
+bool updates_matrices(const OptimizerConfig& o, const ModelSpec& spec,
+                      std::span<const FreezeRule> rules, StepSpan steps) {
+  return sees_matrices(o.name) && updated(o, spec, trained_in(spec, rules, steps)).matrices;
+}
+
 std::vector<std::string> optimizer_warnings(const OptimizerConfig& o, const ModelSpec& spec,
-                                            std::span<const FreezeRule> rules, std::int64_t steps) {
-  std::vector<std::string> all{about_rate_of_lr(o)};
-  if (spec.adapters.empty()) all.push_back(about_default_rate(o));
-  if (sees_matrices(o.name)) {
-    const auto trained = trained_in_a_step(spec, rules, steps);
-    const auto whole = updated_as_matrices(spec, o.adamw_patterns);
-    bool matrices = false, others = false;
-    for (std::size_t i = 0; i < whole.size(); ++i)
-      if (trained[i]) (whole[i] ? matrices : others) = true;
-    if (others) all.push_back(about_rate_of_others(o));
-    if (others && !matrices)
-      all.push_back(
-          fmt::format("optimizer.name = \"{}\" updates no matrix, because the [[freeze]] rules "
-                      "freeze all matrices in all steps: AdamW updates all that is trained",
-                      name_of(o.name)));
+                                            std::span<const FreezeRule> rules, StepSpan steps) {
+  std::vector<std::string> all;
+  if (!sees_matrices(o.name)) {
+    all.push_back(about_rate_of_lr(o));
+  } else {
+    const auto trained = trained_in(spec, rules, steps);
+    const auto any = updated(o, spec, trained);
+    if (any.matrices) {
+      all.push_back(about_rate_of_lr(o));
+      if (spec.adapters.empty()) all.push_back(about_default_rate(o));
+    }
+    if (any.others) all.push_back(about_rate_of_others(o));
+    if (any.others && !any.matrices)
+      all.push_back(fmt::format(
+          "optimizer.name = \"{}\" updates no matrix, because [[freeze]] rules and "
+          "optimizer.adamw_patterns leave none to it: AdamW updates all that is trained",
+          name_of(o.name)));
     if (!o.adamw_patterns.empty()) all.push_back(about_patterns(o, spec, trained));
   }
   std::erase_if(all, [](const std::string& text) { return text.empty(); });

@@ -11,10 +11,19 @@
 
 namespace trireme {
 
+// The steps that a run still computes, from `begin` up to `end`, which is not included.
+struct StepSpan {
+  std::int64_t begin = 0, end = 0;
+};
+
 // Returns a sentence without a period for each learning rate that is far from the usual ones, for
 // matrices that optimizer.adamw_patterns takes from AdamW, and for an optimizer of matrices that
-// updates none. The run has `steps` steps.
+// updates none.
 std::vector<std::string> optimizer_warnings(const OptimizerConfig&, const ModelSpec&,
-                                            std::span<const FreezeRule>, std::int64_t steps);
+                                            std::span<const FreezeRule>, StepSpan);
+
+// Returns whether an optimizer of matrices updates any matrix in these steps.
+bool updates_matrices(const OptimizerConfig&, const ModelSpec&, std::span<const FreezeRule>,
+                      StepSpan);
 
 }  // namespace trireme

@@ -20,8 +20,9 @@ OptimizerConfig muon_with(double lr, std::optional<double> adamw_lr) {
   return o;
 }
 std::vector<std::string> warnings_of(const OptimizerConfig& o, const ModelSpec& spec,
-                                     const std::vector<FreezeRule>& freeze = {}) {
-  return optimizer_warnings(o, spec, freeze, 10);
+                                     const std::vector<FreezeRule>& freeze = {},
+                                     std::int64_t begin = 0) {
+  return optimizer_warnings(o, spec, freeze, {begin, 10});
 }
 ModelSpec gpt2() {
   return make_spec(test::tiny_gpt2());
@@ -91,7 +92,21 @@ TEST(OptimizerWarnings, NoMatrixIsTrained) {
   EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.*"}}),
               ElementsAre(HasSubstr("optimizer.name = \"muon\" updates no matrix")));
   EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.*", .to_step = 5}}), IsEmpty());
+  EXPECT_THAT(warnings_of(muon_with(1, 6e-4), gpt2(), {{.pattern = "blocks.*"}}),
+              ElementsAre(HasSubstr("optimizer.name = \"muon\" updates no matrix")));
   EXPECT_THAT(warnings_of(o, gpt2(), {{.pattern = "blocks.0.*"}}), IsEmpty());
+}
+
+// Steps before the one from which a run restarts do not count.
+TEST(OptimizerWarnings, OnlyTheStepsThatFollowCount) {
+  const std::vector<FreezeRule> matrices{{.pattern = "blocks.*", .from_step = 3}};
+  const auto o = muon_with(0.02, 6e-4);
+  EXPECT_THAT(warnings_of(o, gpt2(), matrices, 2), IsEmpty());
+  EXPECT_THAT(warnings_of(o, gpt2(), matrices, 3), ElementsAre(HasSubstr("updates no matrix")));
+  const std::vector<FreezeRule> all{{.pattern = "*", .from_step = 3}};
+  EXPECT_THAT(warnings_of(muon_with(0.02, {}), gpt2(), all, 3), IsEmpty());
+  EXPECT_TRUE(updates_matrices(o, gpt2(), matrices, {2, 10}));
+  EXPECT_FALSE(updates_matrices(o, gpt2(), matrices, {3, 10}));
 }
 
 }  // namespace

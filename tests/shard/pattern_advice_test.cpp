@@ -18,6 +18,7 @@ TEST(PatternAdvice, CompletesTheNameOfAModule) {
   const auto spec = make_spec(test::tiny_llama());
   EXPECT_EQ(advice_of_all(spec, "embedding"), "did you mean \"embedding.*\"?");
   EXPECT_EQ(advice_of_all(spec, "head"), "did you mean \"head.*\"?");
+  EXPECT_EQ(advice_of_all(spec, "blocks.0"), "did you mean \"blocks.0.*\"?");
   EXPECT_EQ(advice_of_all(spec, "*.qkv"), "did you mean \"*.qkv.*\"?");
   EXPECT_EQ(advice_of_all(spec, "blocks.?.ffn_in"), "did you mean \"blocks.?.ffn_in.*\"?");
 }
@@ -29,6 +30,8 @@ TEST(PatternAdvice, SaysThatATiedModelHasNoHead) {
     EXPECT_EQ(advice_of_all(tied, pattern),
               reason + ": name \"embedding.*\", which is also the head");
   EXPECT_EQ(advice_of_trained(make_spec(test::tiny_gpt2(), {.rank = 2}), "head.*"), reason);
+  EXPECT_EQ(advice_of_trained(make_spec(test::tiny_gpt2(), {.rank = 2}), "*.weight"),
+            "names look like \"blocks.0.qkv.lora_a\"");
 }
 
 // Of a model with adapters, only these are trained.
