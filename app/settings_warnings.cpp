@@ -180,7 +180,8 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
     warn_of_shared_modules(deck, spec);
   }
   const FreezeSchedule freeze(deck.freeze, spec);
-  if (std::ranges::none_of(freeze.at(0), &FreezeState::trained) && freeze.borders(0, steps).empty())
+  if (std::ranges::none_of(freeze.at(begin.steps), &FreezeState::trained) &&
+      freeze.borders(begin.steps, steps).empty())
     log_warning("nothing is trained: the [[freeze]] rules freeze all parameters in all steps");
 }
 
@@ -190,19 +191,20 @@ void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial
   if (!updates_matrices(deck.optimizer, make_spec(deck.model, deck.adapter), deck.freeze,
                         {0, steps}))
     return;
-  std::string before = "was perhaps trained with AdamW in another program";
+  std::string before = "may have been trained with AdamW in another program";
   if (!initial.meta().deck.empty()) {
     try {
       if (deck_of(initial).optimizer.name != OptimizerKind::adamw) return;
       before = "was trained with optimizer.name = \"adamw\"";
     } catch (const Error&) {  // the deck of an older version, which had neither muon nor shampoo
-      before = "was perhaps trained with AdamW in an older version";
+      before = "may have been trained with AdamW in an older version";
     }
   }
   log_warning(
-      "optimizer.name = \"{}\" trains the weights of {}, which {}. Such models often become worse "
-      "with Muon than with AdamW (Qu et al. 2026, arXiv 2605.10468), and Shampoo's steps are "
-      "similar to Muon's. Set optimizer.name = \"adamw\", or train adapters (adapter.rank), which "
+      "optimizer.name = \"{}\" trains the weights of {}, which {}. Fine-tuning such a "
+      "model with Muon often gives a worse model than with AdamW (Qu et al. 2026, arXiv "
+      "2605.10468), and Shampoo's steps are similar to Muon's. Set optimizer.name = \"adamw\", or "
+      "train adapters (adapter.rank), which "
       "reduces the difference",
       name_of(deck.optimizer.name), initial.directory().string(), before);
 }

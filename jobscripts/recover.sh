@@ -76,7 +76,7 @@ continue_with() {
 watch() {
   local now lock copies='' words limit=$TRIREME_START_LIMIT
   [ -n "$has_trained" ] || limit=$((4 * limit)) # files are not in the caches of the nodes yet
-  heed 600 600 stat -c '%y %i' "$run/lock" 2> /dev/null
+  heed 60 60 stat -c '%y %i' "$run/lock" 2> /dev/null
   lock=$words
   clock
   # This script was suspended, and the run perhaps with it, or the file system did not answer: the limits begin anew.

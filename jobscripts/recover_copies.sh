@@ -90,7 +90,7 @@ copies_remain() {
 # Removes the job's memory copies from the nodes, unless they may still be needed. Also removes the empty folder of an earlier job of
 # the run, whose copies a start has removed. The folder of the user stays, because another job may be creating a folder in it.
 clear_memory() {
-  local left=("${nodes[@]}") others=() node missed=() i pids=() remove
+  local left=("${nodes[@]}") others=() node missed=() i pids=() live=() remove
   [ -z "$asking" ] || left=($(answering))
   if [ "$rescued" = no ] || { [ "$rescued" = lost ] && [ ${#left[@]} -lt ${#nodes[@]} ]; }; then
     ! copies_remain || return
@@ -109,9 +109,9 @@ clear_memory() {
       if [ -z "$signalled" ]; then
         missed=()
         for ((i = 0; i < ${#others[@]}; ++i)); do
-          [ $i -lt 64 ] || within $((TRIREME_ASK_LIMIT + 5)) "${pids[i - 64]}" # at most 64 at a time
+          have_place $((TRIREME_ASK_LIMIT + 5))
           on_nodes "$remove" "${others[i]}" > /dev/null 2>&1 &
-          pids[i]=$!
+          pids[i]=$! live+=($!)
         done
         for ((i = 0; i < ${#others[@]}; ++i)); do
           within $((TRIREME_ASK_LIMIT + 5)) "${pids[i]}" || missed+=("${others[i]}")

@@ -1,7 +1,7 @@
 # Processes of recover.sh, which sources this file: commands with deadlines, and the nodes and what earlier starts left on them.
 
 # Sets `now` to the time of this node's monotonic clock in whole seconds. It does not print the time, because a signal may be lost while
-# bash 5.2 runs $(...): its trap then fails with a syntax error. Loops that wait therefore contain no $(...).
+# bash 5.2 runs $(...): its trap then fails with a syntax error. Loops that wait therefore avoid $(...).
 clock() { local rest; read -r now rest < /proc/uptime && now=${now%.*}; }
 # moment [SECONDS]: waits, by default for half a second. A signal ends the wait, so that its trap runs.
 moment() { sleep "${1-0.5}" & wait $!; }
@@ -32,8 +32,8 @@ within() {
   wait "$2"
 }
 
-# have_place SECONDS: waits until fewer than 64 of the processes `live` run, but not longer than these seconds. Removes those that have
-# ended from `live`.
+# have_place SECONDS: waits until fewer than 64 of the processes in `live` run, and kills one of them after these seconds. Removes ended
+# processes from `live`.
 have_place() {
   local now until pid all
   clock
@@ -41,7 +41,8 @@ have_place() {
   while :; do
     all=("${live[@]}") live=()
     for pid in "${all[@]}"; do ! runs "$pid" || live+=("$pid"); done
-    [ ${#live[@]} -ge 64 ] && [ "$now" -lt $until ] || return 0
+    [ ${#live[@]} -ge 64 ] || return 0
+    [ "$now" -lt $until ] || kill -KILL "${live[0]}" 2> /dev/null
     moment 0.1
     clock
   done
@@ -94,10 +95,10 @@ heed() {
 
 # Ends the processes that earlier starts left on a node. Their environment contains the mark $1 or an earlier mark of the same
 # job. A later mark is left alone, because a slow node may run this script when the next start has begun. Launchers are left
-# alone, because they report the end of their ranks. Fails if a process does not end, before TRIREME_ASK_LIMIT has passed: a node that
-# does not answer at all counts as gone. A process that is about to end loses its environment first, so the script remembers the
-# processes that it has found.
-sweep="limit=$((TRIREME_ASK_LIMIT > 4 ? TRIREME_ASK_LIMIT - 3 : 1)) SECONDS=0"'
+# alone, because they report the end of their ranks. If a process does not end, fails before TRIREME_ASK_LIMIT has passed, because a
+# node that does not answer in time counts as gone. A process that is about to end loses its environment first, so the script
+# remembers the processes that it has found.
+sweep="limit=$((TRIREME_ASK_LIMIT > 5 ? TRIREME_ASK_LIMIT - 3 : (TRIREME_ASK_LIMIT + 1) / 2)) SECONDS=0"'
 job=${1%/*} number=${1##*/}
 declare -A found=()
 ended() { # PROCESS: a process ends with its last thread

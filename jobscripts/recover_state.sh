@@ -2,8 +2,8 @@
 
 # Succeeds if the current start wrote outcome.json.
 is_this_start() {
-  local text
-  { text=$(< "$run/outcome.json"); } 2> /dev/null || return
+  local text=''
+  read -r -d '' text 2> /dev/null < "$run/outcome.json"
   [[ $text == *"\"job\": \"$job\","* && $text =~ \"restart\":\ $start[^0-9] ]] || return
   [[ $text =~ \"recovery\":\ ([0-9]+) ]]
   [ "${BASH_REMATCH[1]-0}" = "$launched" ]

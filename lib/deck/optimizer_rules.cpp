@@ -56,8 +56,7 @@ class OptimizerKeyRules : DeckRules {
     rule(!o.adamw_lr || o.lr > 0, {"optimizer.adamw_lr", "optimizer.lr"},
          "optimizer.adamw_lr needs optimizer.lr above 0, because it follows the schedule of "
          "optimizer.lr: give a small optimizer.lr. To train no matrix, also freeze the matrices "
-         "with "
-         "[[freeze]]");
+         "with [[freeze]]");
   }
 };
 

@@ -226,7 +226,7 @@ KeySection checkpoint_section() {
                   "train on. If the last checkpoint cannot be written, the run always fails"),
               row("memory_every", &C::memory_every,
                   "Steps between memory copies, which are copies of the training state in the "
-                  "memory of the nodes. Each shard is on two nodes if there are several. If "
+                  "memory of the nodes. With several nodes, each shard is on two of them. If "
                   "processes or a node fail, `trireme rescue` makes a checkpoint from a memory "
                   "copy. 0 makes none")
                   .in(0, step_most)

@@ -191,9 +191,8 @@ KeySection optimizer_section() {
               "Optimizer: AdamW, SGD, Lion, Muon or Shampoo. muon and shampoo update each weight "
               "matrix as a whole, and AdamW updates all other parameters. See docs/optimizers.md"),
           row("lr", &O::lr,
-              "Peak learning rate. Muon needs larger values with most values of matrix_scale, such "
-              "as "
-              "0.02")
+              "Peak learning rate. Muon needs larger values, such as 0.02, unless matrix_scale is "
+              "\"0.2 sqrt(max(out, in))\"")
               .in(0, 1e3)
               .in_f32(),
           KeyRow("betas", reals, betas,
@@ -228,7 +227,7 @@ KeySection optimizer_section() {
               .in(0, 1e9)
               .in_f32(),
           row("matrix_momentum", &O::matrix_momentum,
-              "Decay rate of the momentum. muon: of gradients. shampoo: of steps")
+              "Decay rate of the momentum of gradients (muon) or of steps (shampoo)")
               .below(0, 1)
               .in_f32(),
           row("matrix_nesterov", &O::matrix_nesterov,
@@ -252,8 +251,8 @@ KeySection optimizer_section() {
               .in_f32(),
           row("shampoo_eps", &O::shampoo_eps,
               "Number that shampoo adds to the diagonal of a moving average before it computes "
-              "the inverse root, relative to the average's Frobenius norm. If the number is close "
-              "to the rounding error of f32 (6e-8), the roots are inaccurate")
+              "the inverse root, relative to the average's Frobenius norm. Values near the "
+              "rounding error of f32 (6e-8) make the roots inaccurate")
               .in(1e-7, 1)
               .in_f32(),
           row("shampoo_every", &O::shampoo_every,
@@ -274,8 +273,8 @@ KeySection optimizer_section() {
           row("adamw_patterns", &O::adamw_patterns,
               "Names of the matrices that AdamW updates instead of muon or shampoo, with wildcards "
               "* and ?. [] selects embeddings, positions, the head, routers and gates of shared "
-              "experts. Names that you give replace this list: repeat those that AdamW must still "
-              "update"),
+              "experts. Your names replace this list, so include the defaults that AdamW must "
+              "still update"),
       }};
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "lib/base/error.hpp"
@@ -17,6 +18,10 @@ namespace {
 struct UsualRates {
   double least, most;
 };
+
+double two_digits(double x) {
+  return std::stod(fmt::format("{:.1e}", x));
+}
 
 // Returns the learning rates that papers and model cards report: 5e-7 (preference training) to 1e-2
 // for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
@@ -36,7 +41,8 @@ UsualRates usual_rates(const OptimizerConfig& o) {
     case OptimizerKind::muon:
       return of_muon;
     case OptimizerKind::shampoo:
-      return {of_muon.least * (1 - o.matrix_momentum), of_muon.most * (1 - o.matrix_momentum)};
+      return {two_digits(of_muon.least * (1 - o.matrix_momentum)),
+              two_digits(of_muon.most * (1 - o.matrix_momentum))};
   }
   fail("no optimizer has the number {}", static_cast<int>(o.name));
 }

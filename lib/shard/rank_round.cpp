@@ -71,20 +71,24 @@ void RankRound::for_each_part(const F& f) const {
 void RankRound::depart(const MatrixRound& round) {
   round_ = &round;
   kernel::Update step{.rule = before(update_.optimizer.rule), .shards = {}};
+  std::int64_t used = 0;
   for_each_part([&](const OwnedMatrix& m, Range r, std::int64_t at) {
     auto factors = update_.factors_of(m);
     // The weights of this update are zeros, which become the step itself.
-    const auto direction = part(wide_, at, r);
-    update_.backend.put(Queue::compute, kernel::Fill{.dst = direction, .value = 0});
     factors.lr = -1;
     factors.decay = 0;
-    step.shards.push_back({.master_N = direction,
+    used = at + r.count();
+    step.shards.push_back({.master_N = part(wide_, at, r),
                            .copy_N = copy_of_part(at, r),
                            .grad_N = gradient(m, r),
                            .state_N = state(m, r, 0, step.rule),
                            .factors = factors});
   });
-  if (!step.shards.empty()) update_.backend.put(Queue::compute, step);
+  if (used > 0) {
+    update_.backend.put(Queue::compute,
+                        kernel::Fill{.dst = wide_.slice(0, {used}).view(), .value = 0});
+    update_.backend.put(Queue::compute, step);
+  }
   exchange_parts(Way::to_owner);
 }
 

@@ -48,7 +48,7 @@ MUTANTS = [
      "owned[index(rank)] = whole_.slice(0, {r.count()}).view();", on_grids()),
     ("steps are clipped, not gradients alone", ROUND, "factors.scale = scale_of(", "factors.scale *= scale_of(", on_grids(1)),
     ("directions are added to what memory contains", ROUND,
-     "    update_.backend.put(Queue::compute, kernel::Fill{.dst = direction, .value = 0});\n", "", on_grids(1)),
+     "wide_.slice(0, {used}).view(), .value = 0}", "wide_.slice(0, {used}).view(), .value = 1}", on_grids(1)),
     ("gradients of matrices are not clipped", ROUND, "    factors.lr = -1;\n", "    factors.lr = -1;\n    factors.scale = 1;\n", on_grids(1)),
     ("a restart loses the momentum", "lib/train/state.cpp", "for (const auto& array : saved) wanted.push_back({p, array});",
      "for (const auto& array : saved) if (array != \"momentum\") wanted.push_back({p, array});", on_grids(2, "Restart.OfMatrices*")),

@@ -8,6 +8,7 @@
 namespace trireme {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -51,7 +52,9 @@ TEST(OptimizerWarnings, RatesFarFromTheUsualOnes) {
 TEST(OptimizerWarnings, RatesOfShampooDependOnItsMomentum) {
   auto o = muon_with(0.1, 6e-4);
   o.name = OptimizerKind::shampoo;
-  EXPECT_THAT(warnings_of(o, gpt2()), ElementsAre(HasSubstr("optimizer.lr = 0.1 is far above")));
+  EXPECT_THAT(warnings_of(o, gpt2()),
+              ElementsAre(AllOf(HasSubstr("optimizer.lr = 0.1 is far above"),
+                                HasSubstr("(1e-5 to 0.0025)"))));
   o.matrix_momentum = 0;
   EXPECT_THAT(warnings_of(o, gpt2()), IsEmpty());
 }
