@@ -53,7 +53,8 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
 }
 
 struct Small {
-  std::array<double, 2> forward{}, backward{};  // seconds of its first two micro-batches
+  // Seconds of its first two micro-batches, and of the backward pass of the first block in them.
+  std::array<double, 2> forward{}, backward{}, first_backward{};
   double saved = 0;
   std::array<double, 2> gather{}, scatter{};  // by communicator: the stage's, the experts'
 };
@@ -99,10 +100,12 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
   Small s;
   s.saved = static_cast<double>(account.peak[static_cast<std::size_t>(MemoryKind::saved)]);
   for (const auto& scope : r.scopes) {
-    const bool forward = scope.name == forward_span;
-    if (!forward && scope.name != backward_span) continue;
-    (forward ? s.forward : s.backward)[static_cast<std::size_t>(scope.microbatch)] =
-        seconds_of_scope(r, scope, machine);
+    auto* const seconds = scope.name == forward_span     ? &s.forward
+                          : scope.name == backward_span  ? &s.backward
+                          : scope.name == "block 0 grad" ? &s.first_backward
+                                                         : nullptr;
+    if (seconds)
+      (*seconds)[static_cast<std::size_t>(scope.microbatch)] = seconds_of_scope(r, scope, machine);
   }
   for (const auto& t : r.transfers) {
     // Exchanges of matrices with their owners depend on the whole model. A bound may leave them
@@ -146,6 +149,10 @@ const std::vector<SearchBounds::Count>& SearchBounds::blocks(const Pipeline& p) 
   return known;
 }
 
+SearchBounds::BlockType SearchBounds::first_type() const {
+  return has_experts(input_.setup.model, 0) ? mixture : dense;
+}
+
 int SearchBounds::before(const RunChoice& c, int stage, std::initializer_list<int> sizes) const {
   const auto node = static_cast<int>(machine_.ranks_of_node);
   const bool alike =
@@ -168,14 +175,16 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, Bl
   };
   const auto one = of(1), two = of(2);
   std::array<Block, 2> each;
+  double less_in_first = 0;
   for (std::size_t i = 0; i < each.size(); ++i) {
     each[i].forward = two.forward[i] - one.forward[i];
     each[i].backward = two.backward[i] - one.backward[i];
     each[i].rest = one.forward[i] + one.backward[i] - each[i].both();
+    less_in_first = std::max(less_in_first, each[i].backward - one.first_backward[i]);
   }
   return b.emplace(Block{
       std::min(each[0].forward, each[1].forward), std::min(each[0].backward, each[1].backward),
-      std::max(0.0, std::min(each[0].rest, each[1].rest)), two.saved - one.saved});
+      less_in_first, std::min(each[0].rest, each[1].rest) + less_in_first, two.saved - one.saved});
 }
 
 const SearchBounds::Shard& SearchBounds::shard(const RunChoice& c, int stage, BlockType type) {
@@ -241,6 +250,7 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
     }
     for (std::size_t i = 0; i < often.size(); ++i) often[i] += gathered[i] - shared[i];
   }
+  if (stage == 0) all.both -= block(c, 0, first_type()).less_in_first;
   for (std::size_t i = 0; i < once.size(); ++i) once[i] += std::max(at_least[i], m * often[i]);
   all.gather = on_queue(once);
   all.scatter = on_queue(scatter);
@@ -280,8 +290,7 @@ double SearchBounds::seconds(const RunChoice& c) {
         down += static_cast<double>(n) * block(c, stage, type).forward;
   }
   if (c.grid.pipe > 1) return most;
-  const auto first = has_experts(input_.setup.model, 0) ? mixture : dense;
-  return std::max(most, m * (above + block(c, 0, first).rest));
+  return std::max(most, m * (above + block(c, 0, first_type()).rest));
 }
 
 // Returns the number of experts at the first place, which has the most.

@@ -31,8 +31,11 @@ class SearchBounds {
   // Lower bounds for one micro-batch of one block on one rank.
   struct Block {
     double forward = 0, backward = 0;  // seconds, including the exchanges that they wait for
-    double rest = 0;                   // seconds of embedding and head, forward and backward pass
-    double saved = 0;                  // bytes kept from the forward to the backward pass
+    // Seconds by which the backward pass of the model's first block is shorter than `backward`.
+    // With adapters, this block computes no gradient of its input.
+    double less_in_first = 0;
+    double rest = 0;   // seconds of embedding and head, forward and backward pass
+    double saved = 0;  // bytes kept from the forward to the backward pass
     double both() const { return forward + backward; }
   };
   // Seconds of a block's messages on one communicator: once per step, and additionally per
@@ -71,6 +74,8 @@ class SearchBounds {
   // (Placement::before). Returns 0 if groups of these sizes are placed on nodes in the same way on
   // all stages.
   int before(const RunChoice&, int stage, std::initializer_list<int> sizes) const;
+  // Returns the type of the model's first block.
+  BlockType first_type() const;
   // Returns the number of blocks of each type on each virtual stage.
   const std::vector<Count>& blocks(const Pipeline&);
 

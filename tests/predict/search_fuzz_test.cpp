@@ -31,6 +31,12 @@ TEST(SearchFuzz, BoundsCountOnceWhatAStepDoesOnce) {
   expect_bounds_below(d);
 }
 
+// Adapters in one block, which computes no gradient of its input.
+TEST(SearchFuzz, BoundsCountTheFirstBlockOfAModelWithAdapters) {
+  Draw d(20261201, 6);
+  expect_bounds_below(d);
+}
+
 // Memory and messages of all that is shown are those of its plan.
 TEST(SearchFuzz, SaysOfWhatItFindsWhatItsPlanSays) {
   fuzz(
