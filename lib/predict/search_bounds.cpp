@@ -53,7 +53,8 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
 }
 
 struct Small {
-  // Seconds of its first two micro-batches, and of the backward pass of the first block in them.
+  // Seconds in each of the first two micro-batches. `first_backward` is the backward pass of the
+  // first block alone.
   std::array<double, 2> forward{}, backward{}, first_backward{};
   double saved = 0;
   std::array<double, 2> gather{}, scatter{};  // by communicator: the stage's, the experts'

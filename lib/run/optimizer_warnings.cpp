@@ -27,7 +27,8 @@ double two_digits(double x) {
 // for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
 // learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
 // learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
-// Steps of Shampoo are as large as those of Muon, but momentum m adds up to 1 / (1 - m) of them.
+// A step of Shampoo is as large as a step of Muon, but a momentum of m adds up to 1 / (1 - m)
+// steps.
 UsualRates usual_rates(const OptimizerConfig& o) {
   constexpr UsualRates of_adamw{5e-7, 1e-2};
   const auto of_muon = o.matrix_scale == MatrixScale::adamw ? of_adamw : UsualRates{2e-4, 0.05};
