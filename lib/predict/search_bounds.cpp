@@ -265,6 +265,7 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
 // micro-batch through all stages. Gradients that are reduced once per step leave after the forward
 // pass of the last micro-batch. With 1F1B, this pass is after all other work.
 double SearchBounds::seconds(const RunChoice& c) {
+  if (!input_.setup.freeze.empty()) return 0;
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   const bool once = c.gather == ZeroCadence::step && !whole,
@@ -338,6 +339,7 @@ double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
 // each chunk as there are stages, for any number of chunks. On a fold, when the first micro-batch
 // comes back, all other micro-batches in flight are in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
+  if (!input_.setup.freeze.empty()) return 0;
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
   const auto& of_stage = blocks(pipe);
   Count first{};

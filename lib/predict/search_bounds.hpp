@@ -19,6 +19,8 @@ class SearchBounds {
  public:
   SearchBounds(const PlanInput&, const DryTarget&, const MachineModel&);
 
+  // With [[freeze]] rules, both are 0: frozen parameters need less time and memory than the
+  // recorded models, which train all of their parameters.
   double seconds(const RunChoice&);  // lower bound on the seconds of a step
   double bytes(const RunChoice&);    // lower bound on the bytes of a rank
 

@@ -9,8 +9,9 @@ namespace trireme {
 
 constexpr auto nothing = [] {};
 
-static void expect_bounds_below(Draw& d) {
-  const auto s = test::drawn_search(d);
+static void expect_bounds_below(Draw& d, const std::vector<FreezeRule>& freeze) {
+  auto s = test::drawn_search(d);
+  s.in.setup.freeze = freeze;
   const auto target = s.target();
   SearchBounds bounds(s.in, target, s.machine);
   for (const auto& c : test::drawn_choices(d, s, 12)) {
@@ -22,19 +23,23 @@ static void expect_bounds_below(Draw& d) {
 }
 
 TEST(SearchFuzz, BoundsAreNeverAboveTheTruth) {
-  fuzz(expect_bounds_below, nothing);
+  fuzz([](Draw& d) { expect_bounds_below(d, {}); }, nothing);
+}
+
+TEST(SearchFuzz, BoundsHoldForFrozenParameters) {
+  fuzz([](Draw& d) { expect_bounds_below(d, {{.pattern = "blocks.0.*"}}); }, nothing);
 }
 
 // One of 96 microbatches, in one of which a step clears what lies between parameters.
 TEST(SearchFuzz, BoundsCountOnceWhatAStepDoesOnce) {
   Draw d(1, 41);
-  expect_bounds_below(d);
+  expect_bounds_below(d, {});
 }
 
 // Adapters in one block, which computes no gradient of its input.
 TEST(SearchFuzz, BoundsCountTheFirstBlockOfAModelWithAdapters) {
   Draw d(20261201, 6);
-  expect_bounds_below(d);
+  expect_bounds_below(d, {});
 }
 
 // Memory and messages of all that is shown are those of its plan.
