@@ -1,7 +1,6 @@
 """The decisions of recovery (jobscripts/recover_rules.sh, recover_processes.sh): each function is compared with its rule in all cases."""
 import itertools
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -114,6 +113,12 @@ def variables():
     require(found == list(texts.values()), str(found))
 
 
+def sleeper(program, mark):
+    """A process with this name and mark. Its program is a link: a copy could still be open in a process that another thread starts, and would not run ("text file busy")."""
+    Path(program).symlink_to("/bin/sleep")
+    return subprocess.Popen([program, "30"], env={"TRIREME_LAUNCHED": mark})
+
+
 def sweeping():
     """Old processes are ended, and launchers, later and other processes are not, where the job's id is no plain word."""
     job = "12[34].*"
@@ -121,8 +126,7 @@ def sweeping():
         processes = {}
         for what, mark, expected in (("trireme", f"{job}/1.1", False), ("python", f"{job}/0.7", False), ("prterun", f"{job}/1.0", True), ("later", f"{job}/1.2", True),
                                      ("other", "123x/1.0", True), ("mentions", f"x TRIREME_LAUNCHED={job}/1.0", True)):
-            program = shutil.copy("/bin/sleep", f"{name}/{what}")
-            processes[what] = subprocess.Popen([program, "30"], env={"TRIREME_LAUNCHED": mark}), expected
+            processes[what] = sleeper(f"{name}/{what}", mark), expected
         # A process whose environment vanishes one second before it ends.
         code = ("import ctypes, os, signal, time\nlibc = ctypes.CDLL(None)\nlibc.getenv.restype = ctypes.c_void_p\n"
                 "signal.signal(signal.SIGUSR1, lambda *_: (ctypes.memset(libc.getenv(b'TRIREME_LAUNCHED') - 17, 0, 17), time.sleep(1.2), os._exit(0)))\n"
@@ -155,8 +159,7 @@ def deadlines():
 def slow_sweep():
     """A node whose processes do not end says so before it counts as one that does not answer."""
     with tempfile.TemporaryDirectory(prefix="trireme-sweep-") as name:
-        program = shutil.copy("/bin/sleep", f"{name}/trireme")
-        process = subprocess.Popen([program, "30"], env={"TRIREME_LAUNCHED": "slow/1.0"})
+        process = sleeper(f"{name}/trireme", "slow/1.0")
         found = bash(f"kill() {{ :; }}; export -f kill; . <(echo TRIREME_ASK_LIMIT=5; cat {SCRIPTS}/recover_processes.sh)\n"
                      "here() { timeout 5 bash -c \"$1\" node slow/1.1 m; }; here \"$sweep\"; echo $?\n")
         process.kill()

@@ -190,8 +190,7 @@ ROWS = [
 def carry_out(at, row):
     (at / "bin").mkdir()
     for name, text in STAND_INS.items():
-        at.write(f"bin/{name}", f"#!/bin/bash\n{text}\n")
-        (at / f"bin/{name}").chmod(0o755)
+        at.write_script(f"bin/{name}", text)
     if row.before:
         (at / row.where).mkdir(parents=True)
         at.write(f"{row.where}/outcome.json", json.dumps(row.before, indent=1) + "\n")

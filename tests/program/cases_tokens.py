@@ -289,8 +289,7 @@ def nodes_with_other_files(at):
 @story(CASES)
 def job_script(at):
     """the job script passes its arguments to all ranks, and its code to Slurm"""
-    at.write("srun", "#!/bin/bash\necho \"srun $*; threads $SRUN_CPUS_PER_TASK $SLURM_EXPORT_ENV\" >> calls\nwhile [[ $1 == --* ]]; do shift; done\nexec $MPIEXEC -n 2 \"$@\"\n")
-    (at / "srun").chmod(0o755)
+    at.write_script("srun", "echo \"srun $*; threads $SRUN_CPUS_PER_TASK $SLURM_EXPORT_ENV\" >> calls\nwhile [[ $1 == --* ]]; do shift; done\nexec $MPIEXEC -n 2 \"$@\"")
     start = f"export PATH=$PWD:$PATH SLURM_CPUS_PER_TASK=3; exec bash {SCRIPTS}/tokenize.sbatch"
     at(f": $TRIREME; {start} text.txt 'mor*.txt' --output 'a b.tokens'")
     at("tokenize text.txt more.txt -o want.tokens")
