@@ -32,7 +32,7 @@ for deck in "$prefix"/share/trireme/inputs/*.toml; do
   [ -f "$deck" ] || wrong "no deck in share/trireme/inputs"
   decks=$((decks + 1))
 done
-for script in train.sbatch train_gpu.sbatch recover.sh recover_rules.sh recover_processes.sh recover_copies.sh recover_state.sh train_hosts.sh; do
+for script in train.sbatch train_gpu.sbatch recover.sh recover_rules.sh recover_processes.sh recover_copies.sh recover_state.sh recover_failure.sh train_hosts.sh; do
   [ -f "$prefix/share/trireme/jobscripts/$script" ] || wrong "share/trireme/jobscripts/$script is missing"
 done
 
