@@ -74,6 +74,7 @@ on_nodes() { # SCRIPT NODE...
   local script=$1 node pids=() pid bad=0 there
   shift
   there=$(expand "$memory") || return
+  there=${there//'${'/'$${'} # because scripts expand it
   printf -v script '{\nset -- %q %q\n%s\nexit\n}\n' "$mark" "$there" "$script"
   for node; do
     if [ "$node" = "$own" ]; then

@@ -113,6 +113,15 @@ def variables():
     require(found == list(texts.values()), str(found))
 
 
+def variables_on_hosts():
+    """On another host, whose environment is another one, the folder of copies has the same name."""
+    texts = {"/${ONE}/b": "/1/b", "/${ONE}$${TWO}/$x": "/1${TWO}/$x", "/$${ONE}$$${ONE}": "/${ONE}$${ONE}"}
+    functions = f"eval \"$(sed -n '/^on_nodes() {{/,/^}}/p' {SCRIPTS}/train_hosts.sh)\"\n"
+    given = "export ONE=1 TWO=2; own= mark=m TRIREME_ASK_LIMIT=5 TRIREME_SSH='env -i PATH=/usr/bin:/bin bash -s --'\n"
+    found = bash(functions + given + "".join(f"memory='{t}'; on_nodes \"$(declare -f expand); expand \\\"\\$2\\\"\" n1 || echo fails\n" for t in texts))
+    require(found == list(texts.values()), str(found))
+
+
 def sleeper(program, mark):
     """A process with this name and mark. Its program is a link: a copy could still be open in a process that another thread starts, and would not run ("text file busy")."""
     Path(program).symlink_to("/bin/sleep")
@@ -189,4 +198,4 @@ def defaults():
         require(table.get(name, "").strip("`") == value, f"docs/jobs.md has '{table.get(name)}' as the default of {name}, and the script '{value}'")
 
 
-RULES = (choices_of_nodes, verdicts, deaths, looks, variables, sweeping, deadlines, slow_sweep, places, defaults)
+RULES = (choices_of_nodes, verdicts, deaths, looks, variables, variables_on_hosts, sweeping, deadlines, slow_sweep, places, defaults)
