@@ -35,7 +35,6 @@ PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t lay
   c.schedule = ScheduleKind::one_f_one_b;
   c.chunks = 1;
   auto out = input_of(in, c);
-  out.setup.freeze = {};
   out.setup.segments = {};
   out.setup.optimizer.no_decay = {};
   out.setup.optimizer.adamw_patterns = {};

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "lib/matrix/matrix_step.hpp"
-#include "lib/shard/rank_round.hpp"
 
 namespace trireme {
 namespace {
@@ -26,7 +25,7 @@ void perform(const GroupUpdate& update) {
   const auto& rounds = update.plan.rounds;
   if (rounds.empty()) return;
   const auto memory = [&](std::int64_t n, DType type) {
-    return Tensor::empty(update.backend, {n}, type, MemoryKind::transient);
+    return Tensor::empty(update.model.backend, {n}, type, MemoryKind::transient);
   };
   const auto scratch = scratch_of(update.optimizer.rule, update.plan);
   const Tensor compute = memory(scratch.compute, update.compute()),
@@ -52,32 +51,23 @@ void perform(const GroupUpdate& update) {
 
 }  // namespace
 
-MatrixUpdates::MatrixUpdates(Backend& b, const ModelSpec& spec, const Layout& layout,
-                             const Sharding& sharding, const Shards& shards,
-                             const GradientSums& gradients,
-                             std::optional<MatrixOptimizer> optimizer, bool exact)
-    : backend_(b),
-      spec_(spec),
-      layout_(layout),
-      sharding_(sharding),
-      shards_(shards),
-      gradients_(gradients),
-      optimizer_(std::move(optimizer)),
-      exact_(exact) {}
+MatrixUpdates::MatrixUpdates(const ShardedModel& model, std::optional<MatrixOptimizer> optimizer,
+                             bool exact)
+    : model_(model), optimizer_(std::move(optimizer)), exact_(exact) {}
 
 // If several ranks compute the step of one matrix, their bits must be equal, even if the ranks have
 // different numbers of threads.
 SumOrder MatrixUpdates::order(bool of_experts) const {
-  const auto& sharers = of_experts ? sharding_.experts : sharding_.stage;
-  const bool repeated = sharers.replicas.size() > 1 || sharding_.tied_stage >= 0;
-  return exact_ || (repeated && backend_.properties().invariant) ? SumOrder::by_shape
-                                                                 : SumOrder::any;
+  const auto& sharers = of_experts ? model_.sharding.experts : model_.sharding.stage;
+  const bool repeated = sharers.replicas.size() > 1 || model_.sharding.tied_stage >= 0;
+  return exact_ || (repeated && model_.backend.properties().invariant) ? SumOrder::by_shape
+                                                                       : SumOrder::any;
 }
 
 const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_experts) {
   std::vector<std::size_t> segments;
-  for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
-    const auto& s = layout_.segments[i];
+  for (std::size_t i = 0; i < model_.layout.segments.size(); ++i) {
+    const auto& s = model_.layout.segments[i];
     if (s.as_matrices && s.of_experts == of_experts && trainability.trains(s))
       segments.push_back(i);
   }
@@ -86,8 +76,9 @@ const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_
     const auto cost = [&](const Matrix& m) {
       return step_flops(optimizer_->rule, m.rows, m.columns);
     };
-    const int ranks = (of_experts ? sharding_.experts : sharding_.stage).gather.size();
-    planned = {segments, plan_matrices(spec_, layout_, segments, optimizer_->heads, ranks, cost)};
+    const int ranks = (of_experts ? model_.sharding.experts : model_.sharding.stage).gather.size();
+    planned = {segments,
+               plan_matrices(model_.spec, model_.layout, segments, optimizer_->heads, ranks, cost)};
   }
   return planned.plan;
 }
@@ -95,8 +86,8 @@ const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_
 void MatrixUpdates::update(const UpdateFactors& factors, const Trainability& trainability) {
   if (!optimizer_) return;
   for (const bool of_experts : {false, true})
-    perform({backend_, spec_, layout_, sharding_, shards_, gradients_, *optimizer_,
-             order(of_experts), of_experts ? sharding_.experts : sharding_.stage,
+    perform({model_, *optimizer_, order(of_experts),
+             of_experts ? model_.sharding.experts : model_.sharding.stage,
              plan(trainability, of_experts), factors});
 }
 

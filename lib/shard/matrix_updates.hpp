@@ -11,20 +11,17 @@
 #include <optional>
 #include <vector>
 
-#include "lib/shard/gradients.hpp"
 #include "lib/shard/matrix_plan.hpp"
 #include "lib/shard/optimizer_rules.hpp"
-#include "lib/shard/shards.hpp"
+#include "lib/shard/rank_round.hpp"
 #include "lib/shard/trainability.hpp"
 
 namespace trireme {
 
 class MatrixUpdates {
  public:
-  // Keeps references to its arguments, which must outlive it. `exact` requests steps whose bits do
-  // not depend on the number of threads (SumOrder::by_shape).
-  MatrixUpdates(Backend&, const ModelSpec&, const Layout&, const Sharding&, const Shards&,
-                const GradientSums&, std::optional<MatrixOptimizer>, bool exact);
+  // `exact` requests steps whose bits do not depend on the number of threads (SumOrder::by_shape).
+  MatrixUpdates(const ShardedModel&, std::optional<MatrixOptimizer>, bool exact);
 
   // Performs one update of all matrices in trained segments. The caller has counted it already.
   // `factors` are those of parameters with weight decay and without a factor on the learning rate.
@@ -35,12 +32,7 @@ class MatrixUpdates {
   const MatrixPlan& plan(const Trainability&, bool of_experts);
   SumOrder order(bool of_experts) const;
 
-  Backend& backend_;
-  const ModelSpec& spec_;
-  const Layout& layout_;
-  const Sharding& sharding_;
-  const Shards& shards_;
-  const GradientSums& gradients_;
+  ShardedModel model_;
   std::optional<MatrixOptimizer> optimizer_;
   bool exact_;
   // The newest plans, without and with experts that are distributed over ranks, and the trained

@@ -17,9 +17,9 @@ View part(const Tensor& buffer, std::int64_t at, Range r) {
 
 // Returns the elements of a matrix's square array in the segment's flat array.
 Range square_elements(const GroupUpdate& update, const OwnedMatrix& m, const SquareSlots& square) {
-  const auto& where = *update.layout.of_param[m.matrix.param.index()];
+  const auto& where = *update.model.layout.of_param[m.matrix.param.index()];
   auto begin = square.slots[where.number].begin;
-  for (const auto& other : matrices_of(update.spec, m.matrix.param, update.optimizer.heads)) {
+  for (const auto& other : matrices_of(update.model.spec, m.matrix.param, update.optimizer.heads)) {
     if (other == m.matrix) break;
     begin += count_of(square.array, other);
   }
@@ -35,15 +35,15 @@ Range GroupUpdate::held(const OwnedMatrix& m, int rank) const {
 UpdateFactors GroupUpdate::factors_of(const OwnedMatrix& m) const {
   auto f = factors;
   const auto& s = segment(m);
-  f.lr *= spec.params[m.matrix.param.index()].lr_factor;
+  f.lr *= model.spec.params[m.matrix.param.index()].lr_factor;
   if (m.elements.begin >= s.decayed) f.decay = 0;
-  f.count = shards.count(m.matrix.param);
+  f.count = model.shards.count(m.matrix.param);
   return f;
 }
 
 RankRound::RankRound(const GroupUpdate& update) : update_(update) {
   const auto memory = [&](std::int64_t n, DType type) {
-    return Tensor::empty(update_.backend, {n}, type, MemoryKind::transient, Queue::compute);
+    return Tensor::empty(update_.model.backend, {n}, type, MemoryKind::transient, Queue::compute);
   };
   const auto& sizes = update_.plan.sizes;
   wide_ = memory(sizes.held, update_.master());
@@ -85,9 +85,9 @@ void RankRound::depart(const MatrixRound& round) {
                            .factors = factors});
   });
   if (used > 0) {
-    update_.backend.put(Queue::compute,
-                        kernel::Fill{.dst = wide_.slice(0, {used}).view(), .value = 0});
-    update_.backend.put(Queue::compute, step);
+    update_.model.backend.put(Queue::compute,
+                              kernel::Fill{.dst = wide_.slice(0, {used}).view(), .value = 0});
+    update_.model.backend.put(Queue::compute, step);
   }
   exchange_parts(Way::to_owner);
 }
@@ -100,10 +100,10 @@ void RankRound::compute(View compute, View wide) {
       const auto n = width_of(squares_of(update_.optimizer.rule)[k], m->matrix);
       squares.push_back(squares_[k].slice(0, {n, n}).view());
     }
-    matrix_step(update_.backend, update_.optimizer.rule,
+    matrix_step(update_.model.backend, update_.optimizer.rule,
                 {.x_MN = whole_.slice(0, {m->matrix.rows, m->matrix.columns}).view(),
                  .squares = squares,
-                 .count = update_.shards.count(m->matrix.param)},
+                 .count = update_.model.shards.count(m->matrix.param)},
                 compute, wide, update_.order);
   }
   exchange_parts(Way::back);
@@ -116,17 +116,17 @@ void RankRound::apply() {
   for_each_part([&](const OwnedMatrix& m, Range r, std::int64_t at) {
     auto factors = update_.factors_of(m);
     factors.scale = scale_of(update_.optimizer.scale, m.matrix.rows, m.matrix.columns);
-    const auto [master, copy, arrays] = update_.shards.views(m.segment, r);
+    const auto [master, copy, arrays] = update_.model.shards.views(m.segment, r);
     if (update_.compute() != update_.master())
-      update_.backend.put(Queue::compute,
-                          kernel::Copy{.dst = part(wide_, at, r), .src = part(sent_, at, r)});
+      update_.model.backend.put(Queue::compute,
+                                kernel::Copy{.dst = part(wide_, at, r), .src = part(sent_, at, r)});
     step.shards.push_back({.master_N = master,
                            .copy_N = copy,
                            .grad_N = part(wide_, at, r),
                            .state_N = state(m, r, arrays_before, step.rule),
                            .factors = factors});
   });
-  if (!step.shards.empty()) update_.backend.put(Queue::compute, step);
+  if (!step.shards.empty()) update_.model.backend.put(Queue::compute, step);
   round_ = nullptr;
 }
 
@@ -136,13 +136,13 @@ View RankRound::copy_of_part(std::int64_t at, Range r) const {
 }
 
 View RankRound::gradient(const OwnedMatrix& m, Range r) const {
-  const auto mine = update_.sharding.own(update_.segment(m));
-  return update_.gradients.sum(m.segment).slice(r.begin - mine.begin, {r.count()}).view();
+  const auto mine = update_.model.sharding.own(update_.segment(m));
+  return update_.model.gradients.sum(m.segment).slice(r.begin - mine.begin, {r.count()}).view();
 }
 
 std::vector<View> RankRound::state(const OwnedMatrix& m, Range r, std::size_t first,
                                    const UpdateRule& rule) const {
-  const auto all = update_.shards.views(m.segment, r).arrays;
+  const auto all = update_.model.shards.views(m.segment, r).arrays;
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
   return {begin, begin + std::ssize(arrays_of(rule))};
 }
@@ -164,7 +164,7 @@ void RankRound::exchange_square(Way way, std::size_t k) {
   std::vector<View> mine(ranks()), owned(ranks());
   std::int64_t most = 0;
   for (const auto& m : round_->matrices) {
-    const auto& square = update_.shards.state(m.segment).squares[k];
+    const auto& square = update_.model.shards.state(m.segment).squares[k];
     const auto all = square_elements(update_, m, square);
     const auto shard = square.elements / update_.ranks();
     most = std::max(most, std::min(shard, squares_[k].shape().count()));
@@ -172,8 +172,9 @@ void RankRound::exchange_square(Way way, std::size_t k) {
       const auto r = intersection(all, shard_range(square.elements, rank, update_.ranks()));
       if (r.count() == 0) continue;
       if (rank == update_.me())
-        mine[index(m.owner)] =
-            update_.shards.square(m.segment, k).slice(r.begin - rank * shard, {r.count()}).view();
+        mine[index(m.owner)] = update_.model.shards.square(m.segment, k)
+                                   .slice(r.begin - rank * shard, {r.count()})
+                                   .view();
       if (m.owner == update_.me())
         owned[index(rank)] = squares_[k].slice(r.begin - all.begin, {r.count()}).view();
     }
@@ -188,12 +189,13 @@ void RankRound::exchange(Way way, const std::vector<View>& mine, const std::vect
                                          ? std::vector<ConstView>(mine.begin(), mine.end())
                                          : std::vector<ConstView>(owned.begin(), owned.end());
   const auto me = index(update_.me());
-  if (src[me]) update_.backend.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
+  if (src[me])
+    update_.model.backend.put(Queue::compute, kernel::Copy{.dst = dst[me], .src = src[me]});
   if (update_.ranks() == 1) return;
   const auto queue = way == Way::to_owner ? Queue::scatter : Queue::gather;
   const auto& ranks = way == Way::to_owner ? update_.sharers.scatter : update_.sharers.gather;
-  update_.backend.wait(queue, update_.backend.record(Queue::compute));
-  pending_.push_back(ranks.exchange(update_.backend, queue, dst, src,
+  update_.model.backend.wait(queue, update_.model.backend.record(Queue::compute));
+  pending_.push_back(ranks.exchange(update_.model.backend, queue, dst, src,
                                     {OperationKind::exchange, "matrices"}, most));
   for (const auto& t : {wide_, sent_, whole_}) pending_.back().keep(t);
   for (const auto& t : squares_) pending_.back().keep(t);

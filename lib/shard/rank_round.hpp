@@ -13,14 +13,19 @@
 
 namespace trireme {
 
-// One update of the matrices that a shard group shares: what all of its rounds use.
-struct GroupUpdate {
+// References to what a rank holds of a model. All of it must outlive the object.
+struct ShardedModel {
   Backend& backend;
   const ModelSpec& spec;
   const Layout& layout;
   const Sharding& sharding;
   const Shards& shards;
   const GradientSums& gradients;
+};
+
+// One update of the matrices that a shard group shares: what all of its rounds use.
+struct GroupUpdate {
+  const ShardedModel& model;
   const MatrixOptimizer& optimizer;
   SumOrder order;
   const Sharers& sharers;  // the shard group
@@ -29,9 +34,9 @@ struct GroupUpdate {
 
   int ranks() const { return sharers.gather.size(); }
   int me() const { return sharers.gather.rank(); }
-  DType compute() const { return shards.compute(); }
-  DType master() const { return shards.master(); }
-  const Segment& segment(const OwnedMatrix& m) const { return layout.segments[m.segment]; }
+  DType compute() const { return model.shards.compute(); }
+  DType master() const { return model.shards.master(); }
+  const Segment& segment(const OwnedMatrix& m) const { return model.layout.segments[m.segment]; }
   // Returns the elements of a matrix that a rank holds, as elements of the segment.
   Range held(const OwnedMatrix&, int rank) const;
   // Returns the factors of the matrix's parameter.

@@ -25,7 +25,7 @@ Store::Store(Backend& b, const ModelSpec& spec, Layout layout, DType compute,
       shards_(b, spec, layout_, sharding_, compute, rules_),
       gradients_(b, spec, layout_, sharding_, wide(compute), rules_ ? exact_chunk : 0),
       trainability_(spec, layout_, wanted_first(spec, rules_.has_value(), std::move(trainable))),
-      matrices_(b, spec, layout_, sharding_, shards_, gradients_,
+      matrices_({b, spec, layout_, sharding_, shards_, gradients_},
                 rules_ ? rules_->matrices : std::nullopt, exact_chunk > 0) {
   apply_trainable();
 }

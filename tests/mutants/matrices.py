@@ -12,9 +12,9 @@ def on_grids(n=2, cases="Optimizer.OfMatrices*"):
 
 NORM_OF_EACH_PART = """for_each_part([&](const OwnedMatrix&, Range r, std::int64_t at) {
       const View x = part(sent_, at, r);
-      const Tensor norm = Tensor::empty(update_.backend, {1}, update_.master(), MemoryKind::transient);
-      update_.backend.put(Queue::compute, kernel::RowNorms{.norm_N = norm.view(), .x_NC = x.reshaped({1, r.count()})});
-      update_.backend.put(Queue::compute, kernel::ScaleColumns{.y_TN = x.reshaped({r.count(), 1}), .x_TN = x.reshaped({r.count(), 1}), .divisor_N = norm.view()});
+      const Tensor norm = Tensor::empty(update_.model.backend, {1}, update_.master(), MemoryKind::transient);
+      update_.model.backend.put(Queue::compute, kernel::RowNorms{.norm_N = norm.view(), .x_NC = x.reshaped({1, r.count()})});
+      update_.model.backend.put(Queue::compute, kernel::ScaleColumns{.y_TN = x.reshaped({r.count(), 1}), .x_TN = x.reshaped({r.count(), 1}), .divisor_N = norm.view()});
     });
     exchange_parts(Way::to_owner);"""
 
