@@ -62,7 +62,7 @@ MUTANTS = [
     ("adamw beside muon has the rate of matrices", "lib/shard/store.cpp", "slice.kind.lr_factor * rules_->lr_factor", "slice.kind.lr_factor", on_grids(1)),
     ("adamw beside muon has the decay of matrices", "lib/shard/store.cpp", "rules_->decay.value_or(factors.decay)", "factors.decay", on_grids(1)),
     ("a matrix that never decays does", ROUND, "if (m.elements.begin >= s.decayed) f.decay = 0;", "", on_grids(1)),
-    ("both factors of an adapter have one rate", ROUND, "  f.lr *= spec.params[m.matrix.param.index()].lr_factor;\n", "", on_grids(1)),
+    ("both factors of an adapter have one rate", ROUND, "  f.lr *= model.spec.params[m.matrix.param.index()].lr_factor;\n", "", on_grids(1)),
     ("frozen matrices move", UPDATES, "s.of_experts == of_experts && trainability.trains(s)", "s.of_experts == of_experts", on_grids(2, "Optimizer.StandsStill*")),
     ("small matrices are dealt out first", "lib/shard/matrix_plan.cpp", "std::greater{}, &OwnedMatrix::cost", "std::less{}, &OwnedMatrix::cost",
      program("shard_test", "MatrixPlan.*")),
