@@ -1,25 +1,19 @@
-"""What a run makes, and what it does with odd numbers, older checkpoints, other CPUs: on one rank."""
+"""What a run makes and says, on one rank."""
 import json
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
+from cases_freezing import rule
 from fixture import DECK
 from judging import checkpoints_of
-from reading import has_bf16
 from rows import FAIL, REFUSED, Case, Run, story
-
-FAILED = "grep -q '\"failed\"' run/outcome.json"
-OLDER = "ONEDNN_MAX_CPU_ISA=AVX2"  # for oneDNN, as on a CPU without AVX-512
-WILD = "optimizer.lr=1000 schedule.shape=constant checkpoint.every_steps=0 "  # decay by a factor of -99 a step: beyond f32 after 20
 
 CASES = [
     Case("going back keeps what is saved afterwards",
          [Run("--restart run/checkpoints/step-00000004 train.steps=6 checkpoint.keep_last=1",
               then="cd run/checkpoints; [ -e step-00000006 ] && [ -e left-step-00000012 ] && [ ! -e step-00000012 ]")], start="done", finish="", fast=True),
-    Case("steps that are not finite stop the run", [Run(WILD + "train.steps=50", codes=(1,), says=("5 steps in a row were skipped, the last at step ",),
-                                                       then=FAILED)], finish=""),
     *(Case(f"a run that fails keeps the checkpoint before, {name}",
            [Run(f"checkpoint.every_steps=1 optimizer.lr=1000 optimizer.weight_decay=1000 schedule.warmup_steps=0 train.max_skipped=1 train.steps=100 {more}",
                 codes=(1,), says=("not finite",), then="n=$(tail -1 run/history.csv | cut -d, -f1); [ -e run/checkpoints/step-$(printf %08d $((n - 1)))/manifest.json ]")],
@@ -96,27 +90,15 @@ def wider(at):
 
 
 @story(CASES, fast=True)
-def skipped(at):
-    """steps that are not finite are counted across a restart"""
-    def last(more, run):
-        said = at.train(f"{WILD} {more}", run=run, codes=(1,)).text
-        return int(re.search(r"5 steps in a row were skipped, the last at step (\d+)", said)[1])
-    end = last("train.steps=50", "whole")
-    at.train(f"{WILD} train.steps={end - 2}", codes=(1,), says=(f"step {end - 2}, the last: the validation loss is .*[.] Once the cause is corrected",))
-    assert last("train.steps=50 --restart latest", "run") == end
-
-
-@story(CASES, fast=True)
-def masks(at):
-    """steps without targets stop the run as others that are skipped, and count in no rate"""
-    sequential = "data.path=masked.tokens data.order=sequential data.validation=0"
-    for masked, codes in ((1000, (1,)), (100, (0,))):  # a step is 4 samples of 8 tokens
-        at.write("chat.jsonl", '{"p": "%s", "c": "%s"}' % (("abcdefg" * masked)[:masked], "hijkl" * 200))
-        at("tokenize chat.jsonl --prompt p --completion c --overwrite --output masked.tokens")
-        said = at.train(f"{sequential} --overwrite", codes=codes).text
-        assert ("5 steps in a row were skipped, the last at step 5 because all of its targets are masked" in said) == (masked == 1000)
-    assert [row["tokens_per_second"] == "nan" for row in at.rows("run")] == 3 * [True] + 9 * [False]
-    assert at.json("run/timing.json")["processes"][0]["tokens"] == (12 - 3) * 32
+def fewer_digests(at):
+    """digests past a restart are dropped"""
+    at.train("run.digest_every=2")
+    for step in (8, 12):
+        shutil.rmtree(at / f"run/checkpoints/step-{step:08}")
+    at.train("--restart latest train.steps=8")
+    assert len(at.rows("run", "digests.csv")) == 2
+    at.train("--overwrite train.steps=2")
+    assert not (at / "run/digests.csv").exists()
 
 
 def trained(at, run):
@@ -222,176 +204,6 @@ def stalled(at):
     assert '"stalled":[{"step":51,' in (at / "page.html").read_text()
 
 
-@story(CASES, fast=True)
-def frozen_steps(at):
-    """steps of freeze rules count from 0, those of the history from 1"""
-    at.write("freeze.toml", DECK + rule("*", 3, 5, "fresh"))
-    at("train freeze.toml --run-dir run", silent=("stalled",))
-    assert [int(row["step"]) for row in at.rows("run") if float(row["grad_norm"]) == 0] == [4, 5]
-
-
-@story(CASES, fast=True)
-def many_threads(at):
-    """more threads than processors are warned of"""
-    one = "exec taskset -c $(taskset -cp $$ | sed 's/.*: //; s/[,-].*//') $TRIREME"
-    for command in ("check deck.toml", "train deck.toml train.steps=1 --run-dir run"):
-        said = at(f"{one} {command} run.threads=2").text
-        assert said.count("a rank computes with 2 threads but may use only 1 processor of this node") == 1
-    at(f"{one} check deck.toml", silent=("warning",))
-    at(f"{one} check deck.toml --ranks 2 run.threads=2", silent=("threads",))  # which run elsewhere
-
-
-@story(CASES, fast=True)
-def ranks_checked(at):
-    """a check is for the ranks that run it, unless it names others"""
-    assert at("check deck.toml parallel.pipe=2", ranks=2).text.count("is valid on pipe 2 x data 1 x seq 1") == 1
-    at("check deck.toml zero.stage=3 zero.shard=node", ranks=2, says=("is valid on pipe 1 x data 2",))
-    at("check deck.toml parallel.pipe=2", codes=(1,), says=("does not fill 1 rank",))
-    at("check deck.toml parallel.pipe=2 --ranks 4", ranks=2, says=("is valid on pipe 2 x data 2",))
-    at("check deck.toml parallel.pipe=3", ranks=2, codes=(1,), once=("more than model.layers = 2",))
-
-
-@story(CASES, fast=True)
-def peak(at):
-    """a machine file gives the history its peak"""
-    at.train("run.machine=machine.toml train.steps=2")
-    assert float(at.rows("run")[-1]["mfu"]) > 0
-
-
-# Freeze rules that a checkpoint's deck had or had not.
-
-def rule(pattern, begin, end, moments):
-    return f'[[freeze]]\npattern = "{pattern}"\nfrom_step = {begin}\nto_step = {end}\nmoments = "{moments}"\n'
-
-
-def whole_and_cut(at, whole, cut, then):
-    """A run by the rules `whole`, and one by the rules `cut` that from step 4 on is by `then`: the same."""
-    for name, rules in (("whole", whole), ("cut", cut), ("then", then)):
-        at.write(f"{name}.toml", DECK + rules)
-    for name in ("whole", "cut"):
-        at(f"train {name}.toml --overwrite --run-dir {name}")
-    for step in (8, 12):
-        shutil.rmtree(at / f"cut/checkpoints/step-{step:08}")
-    at("train then.toml --run-dir cut --restart latest")
-    at.same("cut", "whole")
-
-
-@story(CASES, fast=True)
-def new_rules(at):
-    """a restart takes up freeze rules that are new"""
-    rules = rule("blocks.0.*", 4, 8, "fresh") + rule("*norm*", 4, 8, "keep")
-    whole_and_cut(at, rules, "", rules)
-    assert at.meta("cut", 12)["updates"]["blocks.0.qkv.weight"] == 4  # those behind its thaw
-
-
-@story(CASES, each=("*norm*", "*.qkv.*"))
-def old_rules(at, pattern):
-    """a restart goes on without freeze rules that are gone"""
-    whole_and_cut(at, rule(pattern, 0, 4, "keep"), rule(pattern, 0, 0, "keep"), "")
-
-
-@story(CASES, fast=True)
-def less_memory(at):
-    """a restart takes no memory for moments that are dropped"""
-    at.write("frozen.toml", DECK + rule("embedding.*", 0, 0, "fresh"))
-    at.take("one", "cut", "cut")
-    at("train frozen.toml --run-dir frozen")
-    at("train frozen.toml --run-dir cut --restart latest")
-    at.take("one", run="plain")
-    cut, frozen, plain = (int(at.rows(run)[-1]["bytes_peak"]) for run in ("cut", "frozen", "plain"))
-    assert cut == frozen < plain
-
-
-@story(CASES, fast=True)
-def fewer_digests(at):
-    """digests past a restart are dropped"""
-    at.train("run.digest_every=2")
-    for step in (8, 12):
-        shutil.rmtree(at / f"run/checkpoints/step-{step:08}")
-    at.train("--restart latest train.steps=8")
-    assert len(at.rows("run", "digests.csv")) == 2
-    at.train("--overwrite train.steps=2")
-    assert not (at / "run/digests.csv").exists()
-
-
-# Other CPUs.
-
-@story(CASES)
-def without_bf16(at):
-    """without bf16 it computes in f32 and says so once"""
-    says = ("cannot multiply bf16: computing in f32",)
-    at(f"{OLDER} exec $TRIREME train deck.toml --run-dir wide", silent=says)
-    at(f"{OLDER} exec $TRIREME train deck.toml precision.compute=bf16 --run-dir narrow", once=says)
-    at.same("narrow", "wide")
-    for command in ("check deck.toml precision.compute=bf16", "evaluate narrow", "generate narrow --prompt the --tokens 3"):
-        at(f"{OLDER} exec $TRIREME {command}", once=says)
-    if has_bf16():
-        at("train deck.toml precision.compute=bf16 --run-dir narrow --overwrite", silent=says)
-        assert at.losses("narrow") != at.losses("wide")
-
-
-@story(CASES)
-def another_cpu(at):
-    """a restart on another kind of CPU says so, where bits are promised"""
-    exact, said = "run.exactness=invariant run.exact_chunk=4", ("the checkpoint was written on another kind of machine",)
-    at.train(f"{exact} train.steps=1")
-    kind = at.json("run/outcome.json")["machine"]
-    assert ", oneDNN " in kind and ", kernels for " in kind and kind in at("inspect run").out
-    at.train(f"{exact} train.steps=2 --restart latest", silent=said)
-    older = "ONEDNN_MAX_CPU_ISA=AVX exec $TRIREME train deck.toml --run-dir run --restart latest "
-    at(f"{older} {exact} train.steps=3", once=said)
-    assert at.json("run/outcome.json")["machine"] != kind
-    at.train("run.exactness=repeatable train.steps=4 --restart latest", once=said)
-    at(f"{older} train.steps=5", silent=said)  # fast
-
-
-# Checkpoints of older formats, written by a run of eight steps on two ranks after the fourth. In format 1, AdamW's arrays
-# are moment1 and moment2, their updates `adam_counts`. Formats 1 and 2 have the model only in the deck.
-
-def unpack(at, name="format1"):
-    shutil.unpack_archive(Path(__file__).with_name(f"{name}.tar.gz"), at.folder)
-
-
-@story(CASES, fast=("format1 1", "format2 2"), each=("format1 1", "format1 2", "format2 2"))
-def older_format(at, case):
-    """a checkpoint of an older format goes on as if it had never stopped, format and ranks"""
-    name, ranks = case.split()
-    unpack(at, name)
-    at("train d.toml --run-dir whole")
-    # Format 1 does not say on what machine it was written. Format 2 does, and this may be another one.
-    silent = ("another kind of machine",) if name == "format1" else ()
-    at("train d.toml --run-dir old --restart latest run.exactness=repeatable", ranks=int(ranks), silent=silent)
-    # Another CPU adds up in another order: eight steps apart are within 1e-4 of each other, moments that are lost or counted
-    # from 0 change the loss by more than 1e-3.
-    whole, again = at.losses("whole"), at.losses("old")
-    assert len(whole) == len(again) == 8
-    assert max(abs(a - b) for a, b in zip(whole, again)) < 1e-4
-    # The older version counted no trained tokens, so their number is unknown for good.
-    assert {row["trained_tokens"] for row in at.rows("old")} == {""} and at.rows("whole")[-1]["trained_tokens"] != ""
-    assert "did not count trained tokens: the column trained_tokens of history.csv stays empty" in at.read("old/log")
-    assert "trained_tokens" not in at.meta("old", 8)["extra"]
-    at("report old --output page.html")
-    assert '"trained_tokens":null' in at.read("page.html")
-
-
-@story(CASES, fast=True)
-def format1_inspected(at):
-    """a checkpoint of format 1 is inspected under its arrays' names"""
-    unpack(at)
-    at("inspect old --verify", says=("weights", "moment1", "moment2", "every hash is right"))
-
-
-@story(CASES)
-def format1_order(at):
-    """an order of few samples that is another now is warned of"""
-    unpack(at)
-    (at / "few").write_bytes(bytes(2 * 41))
-    at("tokenize few --from raw-u16 --vocab 11 --output few.tokens")
-    go_on, said = "train d.toml --run-dir old --restart latest data.path=few.tokens ", ("some samples are repeated and others are left out",)
-    at(go_on, says=said)
-    at(go_on + "train.steps=9", silent=said)
-
-
 @story(CASES)
 def tokenizers(at):
     """tokens of another tokenizer are refused, those of the model's own are not"""
@@ -460,97 +272,3 @@ def epochs(at):
     assert len(at.rows("two")) == steps
     at.write("deck.toml", DECK.replace("steps = 12", "steps = 12\nepochs = 1"))
     at("check deck.toml", codes=(1,), says=("sets more than one of train.steps",))
-
-
-def skipped(at, run):
-    return {int(row["step"]): row["reason"] for row in at.rows(run, "skipped.csv")} if (at / f"{run}/skipped.csv").exists() else {}
-
-
-@story(CASES, fast=True)
-def steps_far_above(at):
-    """train.skip_above skips the steps that their history says, over restarts and on grids, and train.skip_steps its own"""
-    keys = "train.skip_above=1.5 train.skip_window=8 train.max_skipped=24 schedule.shape=constant train.steps=24"
-    at.train(keys)
-    rows, known, wanted = at.rows("run"), [], {}
-    for row in rows:
-        now = float(row["loss"]), float(row["grad_norm"])
-        above = False
-        for past, x in zip(zip(*known[-8:]), now):
-            mean = sum(past) / len(past)
-            above |= len(past) >= 4 and x > mean + 1.5 * (sum((y - mean) ** 2 for y in past) / (len(past) - 1)) ** 0.5
-        if above:
-            wanted[int(row["step"])] = "above_limit"
-        else:
-            known.append(now)
-    assert 1 <= len(wanted) <= 12 and skipped(at, "run") == wanted, (skipped(at, "run"), wanted)
-    for row in at.rows("run", "skipped.csv"):
-        assert (row["first_sample"], row["samples"]) == (str(4 * (int(row["step"]) - 1)), "4")
-    assert at.meta("run", 24)["skipped"] == sorted(wanted)
-    # Restarted in the midst: the same decisions, and the same table.
-    at.train(f"{keys} train.steps=16", run="cut")
-    at.train(f"{keys} --restart latest", run="cut")
-    assert at.read("cut/skipped.csv") == at.read("run/skipped.csv") and at.losses("cut") == at.losses("run")
-    at.train(f"{keys} --restart cut/checkpoints/step-00000004", run="cut")
-    assert at.read("cut/skipped.csv") == at.read("run/skipped.csv")
-    at.train(f"{keys} zero.stage=3", config="data2", run="two")
-    assert skipped(at, "two") == wanted
-    assert "bitwise equal" in at("compare run cut").out or "equal" in at("compare run cut").out
-    # Steps of the deck: their samples are not used, so the weights are those before them.
-    at.train('\'train.skip_steps=["3","5-6"]\' train.steps=8 checkpoint.every_steps=1', run="named", says=("step 5 is skipped: train.skip_steps contains it",))
-    assert skipped(at, "named") == {3: "skip_steps", 5: "skip_steps", 6: "skip_steps"}
-    assert [row["step"] for row in at.rows("named") if row["loss"] == "nan"] == ["3", "5", "6"]
-    at("export named/checkpoints/step-00000004 four")
-    at("export named/checkpoints/step-00000006 six")
-    assert (at / "four/model.safetensors").read_bytes() == (at / "six/model.safetensors").read_bytes()
-    at.train('\'train.skip_steps=["1-7"]\' train.steps=8', run="most")
-    assert len(skipped(at, "most")) == 7
-    at("check deck.toml 'train.skip_steps=[\"5-4\"]'", codes=(1,), says=("neither a step",))
-    at("train deck.toml train.steps=2 --run-dir run --overwrite")
-    assert not (at / "run/skipped.csv").exists()
-    # A restart in another directory keeps the window. A [[freeze]] border empties it.
-    at.train(f"{keys} --restart cut/checkpoints/step-00000012 checkpoint.every_steps=2", run="moved")
-    late = {step: why for step, why in wanted.items() if step > 12}
-    assert skipped(at, "moved") == late
-    at.train(f"{keys} --restart moved/checkpoints/step-00000018 checkpoint.every_steps=2", run="moved")
-    assert skipped(at, "moved") == late
-    at.write("deck.toml", DECK + '[[freeze]]\npattern = "blocks.*"\nto_step = 20\n')
-    at.train("train.skip_above=6 train.skip_window=16 train.steps=40", run="thawed")
-    assert all(step <= 20 or step > 28 for step in skipped(at, "thawed"))
-
-
-SQUARES = "optimizer.name=shampoo optimizer.shampoo_every=1 train.steps=2 checkpoint.every_steps=2"
-
-
-def of_heads(at):
-    """Trains with one matrix for all heads, and with one for each head: the square arrays of qkv have different shapes."""
-    for heads in ("together", "each"):
-        at.train(f"{SQUARES} optimizer.matrix_heads={heads}", run=heads)
-
-
-@story(CASES, fast=True)
-def squares(at):
-    """states whose square arrays have different shapes are compared"""
-    of_heads(at)
-    for one, other in (("together", "each"), ("each", "together")):
-        said = json.loads(at(f"compare {one} {other} --no-replay --json", codes=(1,)).out)
-        differ = {}
-        for d in said["compared"][0]["differ"]:
-            differ.setdefault((d["array"], d["parameter"]), []).append(d.get("only_in", ""))
-        for block in (0, 1):
-            for array in ("left", "left_root", "right", "right_root"):
-                assert differ.pop((array, f"blocks.{block}.qkv.weight")) == ["A", "B"], array
-                for product in ("projection", "ffn_in", "ffn_out"):
-                    assert differ[array, f"blocks.{block}.{product}.weight"] == [""], (array, product)
-            assert differ["momentum", f"blocks.{block}.qkv.weight"] == [""]
-        assert set(map(tuple, differ.values())) == {("",)}, differ
-        assert "verdict: they differ\n" in at(f"compare {one} {other} --no-replay", codes=(1,)).out
-    assert "verdict: equal in everything" in at("compare together together --no-replay").out
-
-
-@story(CASES, fast=True)
-def replayed_squares(at):
-    """states whose square arrays have different shapes are compared after replays"""
-    of_heads(at)
-    for one, other in (("together", "each"), ("each", "together")):
-        said = at(f"compare {one} {other}", codes=(1,), says=("replay of A, ", "replay of B, ")).out
-        assert "verdict: they differ\n" in said

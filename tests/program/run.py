@@ -29,9 +29,13 @@ from pathlib import Path
 import cases_averages
 import cases_damage
 import cases_experts
+import cases_formats
+import cases_freezing
 import cases_imports
 import cases_inputs
 import cases_kills
+import cases_machines
+import cases_matrices
 import cases_packing
 import cases_pairs
 import cases_phases
@@ -44,6 +48,7 @@ import cases_runs
 import cases_schedules
 import cases_scripts
 import cases_signals
+import cases_skips
 import cases_tokens
 import cases_tuning
 import cases_validation
@@ -59,7 +64,8 @@ TABLES = {"kills": cases_kills, "damage": cases_damage, "writes": cases_writes, 
           "inputs": cases_inputs, "restarts": cases_restarts, "places": cases_places, "runs": cases_runs, "ranks": cases_ranks,
           "experts": cases_experts, "packing": cases_packing, "plans": cases_plans, "scripts": cases_scripts, "tuning": cases_tuning,
           "pairs": cases_pairs, "phases": cases_phases, "imports": cases_imports, "validation": cases_validation, "schedules": cases_schedules,
-          "averages": cases_averages, "rescue": cases_rescue, "tokens": cases_tokens}
+          "averages": cases_averages, "rescue": cases_rescue, "tokens": cases_tokens, "formats": cases_formats,
+          "freezing": cases_freezing, "machines": cases_machines, "matrices": cases_matrices, "skips": cases_skips}
 
 
 def all_cases():
