@@ -12,9 +12,10 @@ namespace trireme {
 
 // Returns the checkpoint with the best evaluation, of those that the run still has. The deck of the
 // newest checkpoint decides how evaluations are ranked (evaluate.best_by and evaluate.best_set).
-// Logs a warning for each better checkpoint whose files are damaged. Throws Error if `run` is not a
-// run directory, or if the run has no evaluated checkpoint. `ema` is the option --ema: without it,
-// logs that it is missing if the evaluations used averaged weights.
+// Logs a warning for each damaged checkpoint, and a warning if the best evaluation has no intact
+// checkpoint. Throws Error if `run` is not a run directory, or if the run has no evaluated
+// checkpoint. If `ema` (the option --ema) is false although the evaluations used averaged weights,
+// logs the advice to pass --ema.
 std::filesystem::path best_checkpoint(const std::filesystem::path& run, bool ema);
 
 // Adds the option --best.

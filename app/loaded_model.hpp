@@ -61,8 +61,8 @@ class LoadedModel {
   // Returns the ids of all end-of-text tokens: those of the tokenizer, and those of an imported
   // generation_config.json.
   std::vector<std::int32_t> ends(const Tokenizer&, const std::string& checkpoint) const;
-  // Says which weights are loaded, with a leading comma: the averaged ones or the others. Empty if
-  // the checkpoint has no averages.
+  // Returns ", averaged weights" or ", weights not averaged", for the end of a message. Returns an
+  // empty string if the checkpoint has no averages.
   std::string weights_text() const {
     return reader_->uses_averages()  ? ", averaged weights"
            : reader_->has_averages() ? ", weights not averaged"

@@ -25,7 +25,8 @@ struct Machine {
 };
 
 // Chooses the backend and the device of each rank, and derives the input of the plan from the deck.
-// The weights are those of training documents. Reserves no memory. Collective.
+// `DocumentWeights` says whether training documents have weights in the loss. Reserves no memory.
+// Collective.
 Machine choose_machine(const Communicator& world, const Deck&, const FixedModels&, ModelUse,
                        DocumentWeights = DocumentWeights::absent);
 

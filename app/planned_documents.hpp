@@ -5,8 +5,9 @@
 
 namespace trireme {
 
-// Reads the first samples of each training file: about 4 million tokens in all. If the files do not
-// exist or cannot be read, logs the reason and returns no documents. The deck must be resolved.
+// Reads the first training samples: about 4 million tokens, but at most 512 samples. If the files
+// do not exist or cannot be read, logs the reason and returns no documents. The deck must be
+// resolved.
 DocumentLengths planned_documents(const Deck&);
 
 }  // namespace trireme

@@ -50,7 +50,8 @@ class ContinuationWriter {
   // Opens the output file. If `path` is empty, writes to stdout.
   ContinuationWriter(const std::string& path, const FileKind&, ExistingFile);
   // Adds the text generated for prompt number `index` (counted from 0). For a conversation, the
-  // text is written as the assistant's answer.
+  // text is written as the assistant's answer. `tokens` is the number of generated tokens, and
+  // `ended` the reason why generation ended.
   void add(std::size_t index, const Prompt&, const std::string& text, std::int64_t tokens,
            std::string_view ended);
   // Completes the output file. Must be called after the last prompt.

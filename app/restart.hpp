@@ -22,7 +22,8 @@ namespace trireme {
 std::string checkpoint_to_restart(const Communicator& world, const std::string& restart,
                                   const std::filesystem::path& checkpoints);
 
-// The checkpoints to which train.rollback may go back.
+// The steps of the checkpoints to which train.rollback may go back: the multiples of `multiple_of`
+// up to `at_most`.
 struct AllowedSteps {
   std::int64_t at_most = 0;
   std::int64_t multiple_of = 1;

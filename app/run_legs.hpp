@@ -46,11 +46,12 @@ const Leg& leg_of_step(const std::vector<Leg>&, std::int64_t step);
 // The deck of consecutive steps, which may belong to several legs.
 struct DeckOfSteps {
   Deck deck;                  // of the last step
-  bool same_rounding = true;  // whether the steps before had no settings that round differently
+  bool same_rounding = true;  // false if a setting that affects rounding changed between the steps
 };
-// Returns the deck with which consecutive steps were computed. Throws Error if they had decks or
-// token files that train differently. If starts.json does not contain the decks, returns that of
-// the first checkpoint at or after the last step, or, if there is none, that of the side.
+// Returns the deck with which consecutive steps were computed. Throws Error if a change of the deck
+// or of the token files between the steps affects training. If starts.json does not contain the
+// decks, returns the deck of the first intact checkpoint at or after the last step or, without such
+// a checkpoint, the deck of the Side.
 DeckOfSteps deck_of_steps(const Side&, const StepRange&);
 // Returns the leg that reads a sample. Throws Error if the sample is in another run.
 const Leg& leg_of_sample(const std::vector<Leg>&, std::int64_t sample);

@@ -32,11 +32,11 @@ TokenizerSpec tokenizer_of_files(const Dataset& training, std::span<const Valida
 // model.init_from names the model.
 TokenizerSpec tokenizer_of_run(const Deck&, TokenizerSpec of_files, const CheckpointReader* from);
 
-// What the options --template and --template-kwargs say.
+// The values of the options --template and --template-kwargs.
 struct ChatOptions {
   std::string chat_template, variables;
 };
-// Adds these options to a command. They need the option `chat`.
+// Adds these options to a command. The parser accepts them only together with the option `chat`.
 void add_chat_options(CLI::App& command, ChatOptions&, CLI::Option* chat);
 // Returns the known chat template with the given name, or the chat template in the given file.
 // Throws Error if there is no such template.

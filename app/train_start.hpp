@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-// What the command finds in the run directory, and where training resumes from.
+// The run directory of a `train` command, and the checkpoint from which training resumes.
 struct TrainStart {
   std::filesystem::path run;
   JobStart job;
   StartMode mode;
   std::optional<RunDirectory> directory;  // on rank 0, if it exists
-  std::string from;                       // checkpoint; empty: none
+  std::string from;                       // path of this checkpoint; empty for a new run
 };
 
 // Locks an existing run before its checkpoints are read. The only other change to the run is that

@@ -21,8 +21,8 @@ namespace trireme::kernel {
 // Chooses experts. choice (i32) holds the experts with the K largest values of score + bias,
 // largest first. Of equal values, and of NaNs, the lower index comes first. weight holds the scores
 // of the chosen experts, without the bias. `normalize` divides these scores by their sum. `bias_E`
-// may be absent. Logits, bias and weights have the wide type. The logits of padding tokens are
-// ignored: they get weights of 0, and experts in rotation.
+// may be absent. Logits, bias and weights have the wide type. For a padding token t, the logits are
+// ignored: its weights are 0, and its choice k is expert (t K + k) mod E.
 struct Route {
   static constexpr std::string_view name = "route";
   View weight_TK, choice_TK;

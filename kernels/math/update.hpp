@@ -36,7 +36,7 @@ inline SgdFormula formula_of(const rule::Sgd&, const UpdateFactors& u) {
 
 struct MomentumFormula {
   float momentum;
-  float of_g, of_m;  // step = of_g g + of_m m: 0 and 1, with Nesterov 1 and momentum
+  float of_g, of_m;  // step = of_g g + of_m m, with (0, 1) or, for Nesterov, (1, momentum)
   float scale;       // factor on the gradient
   float shrink;      // 1 - lr decay
   float rate;        // lr

@@ -11,9 +11,9 @@
 //                           rounded with variance u^2 / 3 times its square, and |a| |b| = K s
 //   u sqrt(n / 6) rms(row)  for other sums of n terms (attention, statistics over rows)
 //   u / sqrt(3) |x|         for all other results; the two above also get it, as an added variance
-// and rounded to its type again. Before that, the first rounding is undone by a random shift of at
-// most half a unit in the last place. Copies, the optimizer's own arithmetic, counts and choices
-// are not perturbed.
+// The perturbed element is rounded to its type again. A random shift of at most half a unit in the
+// last place is added as well, to undo the first rounding. Copies, the optimizer's own arithmetic,
+// counts and choices are not perturbed.
 #include <cstdint>
 #include <memory>
 

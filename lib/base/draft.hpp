@@ -40,9 +40,9 @@ class Draft {
   bool published_ = false;
 };
 
-// Installs handling of SIGINT, SIGTERM and SIGHUP: they remove all drafts of this process and then
-// end it. Signals that are ignored are not affected. Call the function
-// before other threads start: they inherit the blocked signals, which a separate thread receives.
+// Makes SIGINT, SIGTERM and SIGHUP remove all drafts of this process and then end it. Ignored
+// signals stay ignored. The function blocks the signals, which a separate thread then receives.
+// Call it before other threads start, because they must inherit the blocked signals.
 void remove_drafts_on_signals();
 
 }  // namespace trireme

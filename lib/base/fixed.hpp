@@ -36,7 +36,7 @@ inline constexpr std::int64_t loss_terms = 1 << 20;
 // Returns x rounded to the nearest integer, ties to even. Requires |x| < 2^63 and at most 32
 // significant bits.
 inline std::int64_t nearest(double x) {
-  constexpr double one_is_last = 0x1.8p52;  // of sums with it the last bit counts ones
+  constexpr double one_is_last = 0x1.8p52;  // the last bit of a sum with this number counts ones
   constexpr auto its_bits = std::bit_cast<std::int64_t>(one_is_last);
   const double high = x * 0x1p-32 + one_is_last;
   const double low = (x - (high - one_is_last) * 0x1p32) + one_is_last;

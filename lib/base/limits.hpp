@@ -5,8 +5,7 @@
 namespace trireme {
 
 // Upper limit for the counters of steps, samples and tokens. A double represents every count up to
-// this limit exactly. The product of a counter and the amount for one step does not overflow 64
-// bits.
+// this limit exactly.
 inline constexpr std::int64_t most_counted = std::int64_t{1} << 53;
 
 inline constexpr int most_ranks = 1 << 24;

@@ -1,5 +1,5 @@
 #pragma once
-// A file in memory: its bytes as a part of this process's address space.
+// Memory mapping of files.
 #include <cstddef>
 #include <span>
 
@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// Maps a whole file for reading and writing. Changes are changes of the file. The mapping lives
-// longer than the PosixFile if necessary. All pages are mapped at once, because a page fault for
-// each page takes several times as long as copying the page.
+// A shared mapping of a whole file: writes to bytes() change the file. The mapping stays valid
+// after the PosixFile is destroyed. The constructor maps all pages, because a page fault for each
+// page takes several times as long as copying the page.
 class MappedFile {
  public:
   // `file` must be open for writing and keep its size. Throws Error if the file cannot be mapped.
@@ -27,9 +27,9 @@ class MappedFile {
 // Opens a file for reading and writing, and creates it if the path does not exist.
 PosixFile open_or_create(const std::filesystem::path&);
 
-// Opens a file of `bytes` bytes whose memory or disk space is reserved, so that later writes to the
-// mapping cannot fail. Reuses the space of an existing file, whose content stays up to the new
-// size. Throws Error if there is not enough space, and removes the file.
+// Opens or creates a file, sets its size to `bytes` and reserves its memory or disk space, so that
+// later writes to a mapping cannot fail. An existing file keeps its content up to the new size. If
+// there is not enough space, removes the file and throws Error.
 PosixFile reserve_file(const std::filesystem::path&, std::int64_t bytes);
 
 }  // namespace trireme

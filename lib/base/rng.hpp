@@ -32,6 +32,7 @@ constexpr std::uint64_t hash64(std::uint64_t seed, std::string_view text) {
 
 using Random4 = std::array<std::uint32_t, 4>;
 
+// Returns four random numbers for a key and a 128-bit counter.
 constexpr Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
                              std::uint64_t counter_high) {
   std::uint32_t c0 = static_cast<std::uint32_t>(counter_low);

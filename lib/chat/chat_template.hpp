@@ -35,12 +35,12 @@ std::optional<ChatTemplate> own_chat_template(const Tokenizer&);
 // files. A tokenizer without these files has "<s>" and "</s>" if they are tokens.
 OrderedJson token_variables(const Tokenizer&);
 
-// Returns texts of the form "<|..|>" in the template that are no tokens of the tokenizer. If the
-// template belongs to another model, its turns are then divided by plain text.
+// Returns the texts of the form "<|..|>" in the template that are not tokens of the tokenizer. They
+// are encoded as plain text, which usually means that the template belongs to another model.
 std::vector<std::string> missing_tokens(const ChatTemplate&, const Tokenizer&);
 
-// What token files and checkpoints contain of a template: the Jinja program, the text that ends an
-// answer (ChatWriter::end_of_answer), and the variables that were given to all conversations.
+// A template as token files and checkpoints store it: the Jinja program, the text that ends an
+// answer (ChatWriter::end_of_answer), and the variables that were set for all conversations.
 struct StoredChat {
   std::string jinja, end_of_answer;
   OrderedJson variables = OrderedJson::object();
@@ -50,7 +50,7 @@ struct StoredChat {
 std::string chat_text_of(const StoredChat&);
 std::optional<StoredChat> stored_chat(std::string_view text, std::string_view where);
 
-// What to do about a TOML template of Trireme 0.1.
+// Advice in errors about a TOML template of Trireme 0.1.
 inline constexpr std::string_view advice_for_toml =
     "Trireme 0.1 wrote chat templates in TOML. Write the template in Jinja, for example {% for m "
     "in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}, and pass it with --template";

@@ -24,25 +24,27 @@ namespace trireme {
 inline constexpr std::array<std::string_view, 3> thought_keys{"reasoning_content", "thinking",
                                                               "reasoning"};
 
-// On which messages of a conversation the model is trained.
+// Selects the messages of a conversation on which the model is trained, by their roles.
 struct ChatTargets {
   std::vector<std::string> roles{"assistant"};
   bool only_last = false;  // only the last message with one of these roles
-  // Also the special token that ends a message, unless {% generation %} marks the answer.
+  // Whether the special token that ends a message is a target, too. Not used for answers that
+  // {% generation %} marks.
   bool end_of_turn = true;
 };
 
+// Writer of conversations with one chat template.
 class ChatWriter {
  public:
-  // `variables` are more variables of the template, for all conversations. Throws Error under the
-  // conditions of Jinja's constructor.
+  // `variables` sets further variables of the template for all conversations. Throws Error under
+  // the conditions of Jinja's constructor.
   ChatWriter(ChatTemplate, const Tokenizer&, ChatTargets = {},
              OrderedJson variables = OrderedJson::object());
 
   // Writes a conversation. The model is trained only on messages from index `learnt_from` on.
-  // Throws Error if the template refuses the conversation, does not write its calls or tools, or
-  // if the place of an answer in the text is not certain. The caller adds the file and line to the
-  // error. Several threads may call the functions at once.
+  // Throws Error if the template refuses the conversation or does not write its tool calls or
+  // tools, or if the position of an answer in the text is ambiguous. The caller adds the file and
+  // line to the error. Several threads may call the functions at once.
   ChatText write(const Conversation&, std::size_t learnt_from = 0) const;
   // Writes a conversation and the text with which the template begins an answer. `targets` is
   // empty. Throws Error if the conversation is empty or ends with an assistant message.
@@ -52,7 +54,7 @@ class ChatWriter {
   // template writes nothing after an answer.
   const std::string& end_of_answer() const { return end_of_answer_; }
   const ChatTargets& targets() const { return targets_; }
-  // What token files store of the template.
+  // Returns the template in the form that token files store.
   StoredChat stored() const { return {template_.jinja, end_of_answer_, variables_}; }
   // Returns true if the template reads the variable, or the key of a message. If a template reads
   // one of thought_keys, it gets the thoughts under this key, whichever key the message uses.

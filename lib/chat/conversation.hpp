@@ -17,8 +17,8 @@ struct Message {
       : role(std::move(role_name)), fields{{"role", role}, {"content", std::move(content)}} {}
 
   std::string role;
-  // All that chat templates see of the message, with "role" and "content". The content is a text.
-  // Calls have the form {"id": .., "type": "function", "function": {"name": .., "arguments":
+  // The message as chat templates see it, including "role" and "content". The content is a string.
+  // Tool calls have the form {"id": .., "type": "function", "function": {"name": .., "arguments":
   // {..}}}.
   OrderedJson fields;
   // Whether the message is trained on. If absent, its role decides.
@@ -43,15 +43,15 @@ struct Conversation {
 //   {"prompt": .., "completion": ..}                     (TRL; only the completion is trained on)
 //   {"instruction": .., "input": .., "output": ..}       (alpaca, with "history" and "system")
 //
-// A prompt and a completion have the forms of ConversationPair. A message may have either form.
-// ShareGPT's roles such as human and gpt become user and assistant, and LLaMA-Factory's observation
-// becomes tool. The content of LLaMA-Factory's role function_call is a JSON text of calls, and the
-// message becomes one of the assistant with these calls. A content is a text or a list of {"type":
-// "text", "text": ..}. It may be null if the message has "tool_calls": [{"id": .., "function":
-// {"name": .., "arguments": {..}}}, ..]. Arguments that are a text must be JSON and are parsed. A
-// message with "weight": 0 (OpenAI) or "train": false (axolotl) is not trained on, and one with
-// "train": true is, whatever its role is. Other keys of messages are kept for the chat template,
-// unless they are null.
+// A prompt and a completion have the forms of ConversationPair. A message in either list may have
+// "role" and "content", or "from" and "value". ShareGPT's roles such as human and gpt become user
+// and assistant, and LLaMA-Factory's observation becomes tool. A message with LLaMA-Factory's role
+// function_call, whose content is a JSON text of calls, becomes an assistant message with these
+// calls. A content is a text or a list of {"type": "text", "text": ..}. It may be null if the
+// message has "tool_calls": [{"id": .., "function": {"name": .., "arguments": {..}}}, ..].
+// Arguments that are a string are parsed as JSON. A message with "weight": 0 (OpenAI) or "train":
+// false (axolotl) is not trained on, and one with "train": true is, whatever its role is. Other
+// keys of messages are kept for the chat template, unless they are null.
 //
 // The object may also have a list of objects "tools" or a JSON text of this list, a text "system"
 // that precedes the messages, and an object "chat_template_kwargs" of variables.

@@ -15,7 +15,7 @@ namespace trireme {
 // A conversation to render. The referenced values must outlive the call of render().
 struct JinjaRequest {
   const std::vector<OrderedJson>& messages;
-  const OrderedJson& tools;      // an absent value for the template if the list is empty
+  const OrderedJson& tools;      // None in the template if the list is empty
   const OrderedJson& variables;  // more variables of the template
   bool generation_prompt = false;
 };

@@ -16,7 +16,8 @@
 
 namespace trireme {
 
-// The longest of several texts that begins at a position. Takes constant time at most positions.
+// Finds the longest of several texts with which another text begins. A search takes constant time
+// if none of them begins with the first byte of the other text.
 class LongestText {
  public:
   explicit LongestText(std::vector<std::string> texts);
@@ -32,13 +33,15 @@ class LongestText {
 // Which part of a message a character marks.
 enum class MessagePart : std::uint8_t { content, thought, call };
 
+// The private-use characters for one conversation.
 class PrivateCharacters {
  public:
-  // Chooses a plane without characters in `data`. Throws Error if `data` uses both planes, or a
-  // character from U+10F000 on, which {% generation %} needs.
+  // Chooses a private-use plane of Unicode (15 or 16) without characters in `data`. Throws Error if
+  // `data` uses both planes, or a character from U+10F000 on, which generation_marks() needs.
   explicit PrivateCharacters(std::string_view data);
 
-  // Returns the value with the text of each token replaced, in keys and texts.
+  // Returns the value with the text of each token replaced by a private-use character, in keys and
+  // strings.
   OrderedJson without_tokens(const OrderedJson&, const LongestText& tokens) const;
   // Return the mark before or after a part of a message. Throw Error if the index of the message is
   // too large.

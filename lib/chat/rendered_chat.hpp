@@ -1,5 +1,5 @@
 #pragma once
-// One conversation while ChatWriter writes it.
+// Renders one conversation for a ChatWriter.
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -18,7 +18,7 @@ class RenderedChat {
   // object.
   RenderedChat(const ChatWriter&, const Conversation&, const ChatTargets&);
 
-  // The functions of ChatWriter with these names.
+  // Implement the functions of ChatWriter with these names.
   ChatText write(std::size_t learnt_from);
   ChatText question() const;
 
@@ -30,26 +30,26 @@ class RenderedChat {
   std::string without_marks(std::string_view) const;
   JinjaResult render(std::vector<OrderedJson>, bool generation_prompt) const;
   void render_all();
-  // Renders the first `count` messages with the marks of text_, and those of `more`. Returns
-  // nullopt if the template refuses them.
+  // Renders the first `count` messages, with the same marks as text_, followed by the messages
+  // `more`. Returns nullopt if the template refuses them.
   std::optional<std::string> part(std::size_t count, bool generation_prompt,
                                   const std::vector<OrderedJson>& more = {}) const;
 
   std::optional<std::string> before_probe(std::size_t message) const;
 
   bool is_learnt(std::size_t message, std::size_t learnt_from) const;
-  // Return the place in a text with marks before or after all that the template writes of a
-  // message's data. Return npos if the place is unknown.
+  // Return the position in a text with marks at which a message's data (its content, thoughts and
+  // calls) begins or ends. Return npos if the position is unknown.
   std::size_t data_begin(std::size_t message) const;
   // `alone` is the text of the conversation up to this message, if it is known.
   std::size_t data_end(std::string_view text, std::size_t message,
                        std::string_view alone = {}) const;
-  // Returns false for a content that is empty, or that ends with a thought. Templates remove the
-  // thought, and a mark behind it would be a content.
+  // Returns false if the content is empty or ends with a thought. Templates remove such a thought,
+  // and would treat a mark after it as content.
   bool has_content_marks(std::size_t message) const;
   bool is_left_out(std::size_t message) const;
   bool is_thought_left_out(std::size_t message) const;
-  // Return where the part of a message begins and ends on which the model is trained.
+  // Return the begin and the end of the part of a message on which the model is trained.
   std::size_t turn_begin(std::size_t message);
   std::size_t turn_end(std::size_t message, std::size_t begin);
   // Throws Error if a part of the text contains another message.
@@ -58,7 +58,7 @@ class RenderedChat {
   std::vector<TextSpan> marked_targets(std::size_t learnt_from) const;
   std::vector<TextSpan> targets(std::size_t learnt_from);
 
-  // Returns the length of the text with which both begin. Does not divide a token.
+  // Returns the length of the longest common prefix that does not divide a token.
   std::size_t common(std::string_view a, std::string_view b) const;
   ChatText finished(std::vector<TextSpan> targets) const;
   // Throws Error unless the text is the one that the template writes for the original conversation.
@@ -71,11 +71,11 @@ class RenderedChat {
   PrivateCharacters characters_;
   Marks marks_ = Marks::none;
   std::string text_;  // of the whole conversation, with marks
-  // Texts between the data before an answer and the answer, by the role of the message before.
+  // For each role, the text between the data of a message with this role and an answer to it.
   std::map<std::string, std::string> prompts_;
-  // Texts from the token that ends a message to the data of the next one, by the role of that one,
-  // and the length of the token. With these texts, few beginnings of a long conversation are
-  // rendered.
+  // For each role, the text from the token that ends a message to the data of a next message with
+  // this role, and the length of the token. Long conversations need few renderings because of these
+  // texts.
   struct Tail {
     std::string text;
     std::size_t token;

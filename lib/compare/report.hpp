@@ -31,6 +31,7 @@ class Report {
 
   // Adds the result for one table. `key` names the table.
   void table(const std::string& key, const TableComparison&);
+  // Adds the result of comparing the digests of two runs.
   void digests(const DigestComparison&, const ModelPlaces&);
   // Adds the result of comparing the tensors of two states. `what` describes the states, for
   // example "checkpoints of step 4".

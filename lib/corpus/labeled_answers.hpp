@@ -32,8 +32,9 @@ LabeledAnswer labeled_answer_of(const OrderedJson&, bool chat);
 void each_line(std::string_view text, const TextPiece&,
                const std::function<void(std::string_view line, std::int64_t number)>& f);
 
-// Passes items on, each with the line that follows it. `next` follows the last item or, if there is
-// none, the first line of all.
+// Passes each item to `emit` after setting TextItem::next to the first line of the next item. The
+// last item gets the argument of finish() or, without it, the first line of the first item. Items
+// without lines are dropped.
 class FollowingLines {
  public:
   explicit FollowingLines(std::function<void(TextItem)> emit) : emit_(std::move(emit)) {}

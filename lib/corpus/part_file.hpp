@@ -2,9 +2,9 @@
 // Files with the tokens of one part of the inputs (lib/corpus/parts.hpp), which `trireme tokenize`
 // joins to a token file. The files are temporary, and their format may change between versions.
 //
-// A file consists of blocks, a description, and an end. Each block has a number of tokens, their
-// mask and labels. The description is the totals of the part. The end contains a hash of everything
-// before it, so that an incomplete or damaged file is recognized.
+// A file consists of blocks, a description, and an end. Each block contains tokens with their mask,
+// labels and weights. The description contains the totals of the part. The end contains a hash of
+// everything before it, so that an incomplete or damaged file is recognized.
 #include <cstdint>
 #include <filesystem>
 #include <functional>

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// Name of a finished part in the folder.
+// Returns the file name of the finished part with this key.
 std::string part_name(const std::string& key);
 // Returns true if the path is that of a finished part.
 bool is_finished_part(const std::filesystem::path&);

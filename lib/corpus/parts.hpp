@@ -55,8 +55,9 @@ std::int64_t part_bytes_for(std::int64_t total);
 // is one larger file.
 std::vector<InputPart> parts_of(std::span<const ListedFile>, std::int64_t part_bytes);
 
-// Returns the rank of each part in `missing`, which are indexes of parts. Streams belong to rank 0.
-// The largest part goes first, each to the rank with the fewest bytes.
+// Returns the rank that converts each part in `missing`, which contains indices of parts. Streams
+// belong to rank 0. The other parts are assigned from the largest to the smallest, each to the rank
+// with the fewest bytes so far.
 std::vector<int> ranks_of(std::span<const InputPart>, std::span<const std::size_t> missing,
                           int ranks);
 

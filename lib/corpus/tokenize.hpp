@@ -115,9 +115,9 @@ struct TokenizeSummary {
   double seconds = 0;
 };
 
-// Writes the token file. Throws Error, naming file and line, if an input is invalid, and Stopped.
-// Also throws Error if there are no tokens or no targets. After an error, an existing output file
-// is unchanged.
+// Writes the token file. Throws Error, naming file and line, if an input is invalid. Also throws
+// Error if there are no tokens or no targets. Throws Stopped if TokenizeOptions::stopped_by asks to
+// stop. After an error, an existing output file is unchanged.
 TokenizeSummary tokenize(const TokenizeOptions&);
 
 }  // namespace trireme

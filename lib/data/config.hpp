@@ -45,9 +45,10 @@ struct ValidationSet {
   bool operator==(const ValidationSet&) const = default;
 };
 
-// Other files or shares from some point of the run on: a [[phase]] section.
+// A [[phase]] section: the files and shares that apply from some point of the run on.
 struct PhaseConfig {
-  // First step of the phase, counted from 0, or the number of tokens before it. One of them is 0.
+  // The first step of the phase, counted from 0, or the number of tokens before it. The other
+  // member is 0.
   std::int64_t from_step = 0, from_tokens = 0;
   std::vector<std::string> path{};  // token files; empty: those of [data]
   // Relative share of each file. If both lists are empty, those of [data] apply.
@@ -69,7 +70,7 @@ struct DataConfig {
   std::vector<std::string> validation_files;
   // Fraction at the end of each training file that is reserved as validation data.
   double validation_fraction = 0;
-  // Sets that are evaluated in addition to these files or this fraction, and apart from them.
+  // Further validation sets, each of which is evaluated separately.
   std::vector<ValidationSet> sets;
   SampleOrder order = SampleOrder::random;
   Packing packing = Packing::windows;

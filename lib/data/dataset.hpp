@@ -200,6 +200,7 @@ struct Batch {
   std::vector<float> weight_BT{};
 };
 
+// Reads whole samples. Throws Error under the conditions of Dataset::read().
 Batch read_batch(const Dataset&, std::span<const std::int64_t> samples);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ std::vector<TokenFile> open_training_files(const DataConfig&);
 Dataset training_data(const DataConfig&, std::vector<TokenFile> files, std::int64_t T,
                       std::int64_t vocab, std::uint64_t seed, const PhasePlan& plan,
                       std::int64_t most = 0);
-// Opens the files, too.
+// Like the function above, but also opens the files.
 Dataset training_data(const DataConfig&, std::int64_t T, std::int64_t vocab, std::uint64_t seed,
                       const PhasePlan& plan = {}, std::int64_t most = 0);
 

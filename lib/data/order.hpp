@@ -90,8 +90,8 @@ class WindowSequence {
     std::int32_t number = 0;
     std::int64_t windows = 0;
   };
-  // The first phase must begin at sample 0, and no phase before an earlier one. A phase may contain
-  // numbers of files that are not in `files`, as long as no window of its samples is asked for.
+  // The phases must be in ascending order of first_sample, and the first one must begin at sample
+  // 0. A phase may name files that are not in `files`, unless a window of its samples is requested.
   WindowSequence(std::span<const File>, std::vector<DataPhase>, SampleOrder, std::uint64_t seed);
 
   // Returns the number of windows of all files together.

@@ -21,12 +21,13 @@ struct DataHistory {
   bool operator==(const DataHistory&) const = default;
 };
 
-// Converts to JSON text, and back. history_from() returns an empty history if the text is empty.
-// Throws Error if the text is not such JSON.
+// Convert a history to JSON text, and back. history_from() returns an empty history if the text is
+// empty, and throws Error if the text is not the JSON of a history.
 std::string to_text(const DataHistory&);
 DataHistory history_from(std::string_view text);
 
-// Returns the deck's token files: those of data.path, and then the further ones of the phases.
+// Returns the deck's token files: those of data.path, and then those that only phases name, each
+// once.
 std::vector<std::string> training_files(const DataConfig&);
 
 // Returns the files and shares of one phase of the deck. Phase 0 is [data] itself, and phase i is
@@ -36,7 +37,7 @@ PhaseConfig resolved_phase(const DataConfig&, std::size_t i);
 // The phases of a run that begins or continues.
 struct PhasePlan {
   DataHistory history;
-  std::vector<std::int32_t> numbers;  // of training_files()
+  std::vector<std::int32_t> numbers;  // number of each of training_files()
 };
 
 // Plans a run that has read `samples` samples: the phases of `before` up to this sample, and the

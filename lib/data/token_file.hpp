@@ -22,13 +22,13 @@
 
 namespace trireme {
 
-// What the documents of a token file are. In pairs, each chosen document is followed by its
+// The kind of the documents in a token file. In pairs, each chosen document is followed by its
 // rejected document. Each labeled answer is followed by a mismatched answer: the same prompt with
 // the answer of another one.
 enum class Documents : std::uint8_t { single, pairs, labeled };
 
-// Names of two consecutive documents for messages: one item, several items, and the option of
-// `trireme tokenize` that writes them.
+// Names of a kind of documents for messages: one item, several items, and the option of `trireme
+// tokenize` that writes them.
 struct DocumentsNames {
   std::string_view one, many, option;
 };

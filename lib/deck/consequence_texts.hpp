@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-// The keys of a row that changed, and the run.
+// The changed keys of one row of the table of consequences, and the run.
 struct Changed {
   const ContinuedRun& run;
   Beginning beginning;
@@ -25,7 +25,8 @@ struct Changed {
 // Returns the names of the keys, each once.
 std::string names_of_keys(const std::vector<KeyChange>&);
 
-// Return the causes of a consequence: the changed keys that contribute to it, or what else does.
+// Return the causes of a consequence: the changed keys that contribute to it, and "validation data"
+// for sets whose tokens changed although their keys did not.
 std::string rate_causes(const Changed&);
 std::string evaluations_causes(const Changed&);
 

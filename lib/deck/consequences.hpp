@@ -35,7 +35,7 @@ struct ContinuedRun {
   const CheckpointMeta& meta;      // of the checkpoint
   std::int64_t samples_per_epoch;  // with the deck `after`
   // Names of the validation sets whose tokens are not those of the checkpoint's run. The name of
-  // data.validation is empty. Absent if it is unknown: then paths decide.
+  // data.validation is empty. If absent, the paths of the sets are compared instead.
   std::optional<std::vector<std::string>> changed_sets{};
 };
 

@@ -33,9 +33,9 @@ Deck with_tokens_for_epochs(Deck, std::int64_t samples_per_epoch);
 EvaluationRanking ranking_of(const Deck&);
 
 // Returns the input of a trainer or a plan for a resolved deck. `compute` is the compute type that
-// the machine supports. `teacher` is the model of distill.teacher (lib/deck/teacher.hpp). Without
-// it, the model is not trained by distillation, but may be evaluated. Token files decide
-// whether there are document weights.
+// the machine supports. `teacher` is the model of distill.teacher (lib/deck/teacher.hpp). If it is
+// absent although the objective is distillation, the model is only evaluated. The last argument
+// says whether training documents have weights (document_weights()).
 PlanInput plan_input_of(const Deck&, DType compute, TransportKind,
                         const std::optional<ModelConfig>& teacher, DocumentWeights);
 // Returns the grid of a deck. `data` is 0 if the deck does not set it.

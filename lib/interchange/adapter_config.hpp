@@ -44,8 +44,7 @@ class AdapterTargets {
   // Returns true if peft adds an adapter to this module, for example
   // "model.layers.0.self_attn.q_proj". `module` must be a linear map or embedding of the model.
   bool name(const std::string& module) const;
-  // The rank and alpha of one module. A member is absent if no pattern matches the
-  // module.
+  // The rank and alpha of one module. A member is absent if no pattern matches the module.
   struct RankAndAlpha {
     std::optional<std::int64_t> rank{};
     std::optional<double> alpha{};

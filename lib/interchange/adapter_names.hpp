@@ -23,7 +23,8 @@ struct AdapterTensor {
   ParamId param;
   std::int64_t begin, rows;
   std::int64_t columns = 0;  // 0 if the tensor is a vector
-  // The tensor of the weight with which this tensor shares the order of rows, except for lora_A.
+  // The tensor of the weight whose order of rows this tensor has. Empty for lora_A and embeddings
+  // with adapters, whose rows have the order of the parameter.
   HfTensor weight = {};
   bool transposed = false;  // true if the tensor is [columns, rows]
 
@@ -54,7 +55,8 @@ struct SharedProduct {
   std::string product, module;
 };
 
-// Returns those of the adapted products. Throws Error if no family of transformers fits the model.
+// Returns the shared products among the adapted products of a model. Throws Error if no family of
+// transformers fits the model.
 std::vector<SharedProduct> shared_products(const ModelSpec&);
 
 // Returns the products in all blocks, and of all experts, that have the name of this one:
@@ -70,9 +72,9 @@ std::vector<AdapterTensor> adapter_tensors(const ModelSpec&,
 // Returns true if peft's format can store the tensor of a parameter that is trained as a whole.
 bool is_stored_whole(const HfTensor&, const ParamSpec&);
 
-// Returns the tensors of the parameters in adapter.also_train. A
-// tied embedding has two tensors: its own, and that of the head. Throws Error, naming the module,
-// if only some of its parameters are trained, or if peft's format cannot store it.
+// Returns the tensors of the parameters in adapter.also_train. A tied embedding has two tensors:
+// its own, and that of the head. Throws Error, naming the module, if only some of its parameters
+// are trained, or if peft's format cannot store it.
 std::vector<AdapterTensor> also_trained_tensors(const ModelSpec&);
 
 }  // namespace trireme

@@ -29,7 +29,8 @@ class ConfigArchive {
   std::optional<std::int64_t> context() const { return context_; }
 
   // An integer of at least 1. If the file lacks the member, the variable becomes `absent`. If the
-  // member is null, the variable becomes `null`. Without defaults, the member is required.
+  // member is null, the variable becomes `null`. `otherwise` stands for both. Without defaults, the
+  // member is required.
   void integer(const char* key, std::int64_t& x);
   void integer(const char* key, std::int64_t& x, std::int64_t absent, std::int64_t null);
   void integer(const char* key, std::int64_t& x, std::int64_t otherwise);
@@ -37,7 +38,7 @@ class ConfigArchive {
   void flag(const char* key, bool& x, bool otherwise);
   // A factor above 0. If the file lacks it, the variable becomes 1.
   void factor(const char* key, double& x);
-  // The number of positions.
+  // ModelConfig::max_context.
   void positions(const char* key, ModelConfig&, std::int64_t otherwise);
 
   // A member with only one supported value. Reading refuses other values, and adds `why` to the

@@ -32,12 +32,13 @@ ModelConfig model_of_config(const Json&, std::string_view where,
 // model must be completed and have a vocabulary size. Throws Error if no family fits.
 Json config_of_model(const ModelConfig&, const TextIds&, ElementType);
 
-// Returns a JSON object, as text, of config.json members that ModelConfig does not represent: those
-// that an export restores (initializer_range, router_aux_loss_coef, pad_token_id), the
-// architecture, and the type of the weights as "dtype" if all tensors have one type.
+// Returns members of an imported config.json that ModelConfig does not represent, as the text of a
+// JSON object. It contains initializer_range, router_aux_loss_coef and pad_token_id, which
+// add_kept() restores, the architecture, and "dtype", the type of the weights, if all tensors have
+// one type.
 std::string kept_config(const Json& config, const std::set<ElementType>& types);
-// Restores the first group of members in an exported config.json. Does not replace a pad_token_id
-// that is already set. An empty text adds nothing.
+// Restores initializer_range, router_aux_loss_coef and pad_token_id in an exported config.json.
+// Does not replace a pad_token_id that is already set. An empty text adds nothing.
 void add_kept(Json& config, const std::string& kept);
 // Returns the type of the imported weights if an export can write it (f32 or bf16), otherwise
 // nullopt.

@@ -25,7 +25,7 @@ struct ImportOptions {
   // Context length in tokens. If absent, the model's own context length is used.
   std::optional<std::int64_t> context{};
   // Tokens to add to the tokenizer. If the model has too few rows for their ids, the embedding and
-  // the head get more. A new row is the mean of all rows of the folder.
+  // the head get more. Each new row is the mean of the imported rows.
   std::vector<NewToken> add_tokens{};
 };
 
@@ -55,11 +55,12 @@ ImportSummary import_folder(const std::filesystem::path& folder,
 // Returns true if the folder contains peft adapters.
 bool is_adapter_folder(const std::filesystem::path&);
 // Imports adapters as a checkpoint of adapters for `base`, with the modules that peft trained as a
-// whole. The checkpoint takes its shapes,
-// type, deck and tokenizer from `base`. Throws Error, naming the cause, in these cases: -
-// adapter_config.json contains a setting that is unknown or not supported. - A module is only in
-// adapter_config.json or only among the tensors. - Tensors are missing, unknown or of the wrong
-// shape. - Weights are not finite, or so large that their product is not finite.
+// whole. The checkpoint takes its shapes, type, deck and tokenizer from `base`. Throws Error,
+// naming the cause, in these cases:
+// - adapter_config.json contains a setting that is unknown or not supported.
+// - A module is only in adapter_config.json or only among the tensors.
+// - Tensors are missing, unknown or of the wrong shape.
+// - Weights are not finite, or so large that their product is not finite.
 ImportSummary import_adapters(const std::filesystem::path& folder,
                               const std::filesystem::path& checkpoint,
                               const CheckpointReader& base);

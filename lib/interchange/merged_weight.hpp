@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-// A weight w_NC and its adapter, which make w + s b a. With DoRA, each row of the sum is then
+// A base weight w_NC with its adapter merged: w + s b a. With DoRA, each row of the sum is then
 // scaled to its trained norm. All results are computed in f64.
 class MergedWeight {
  public:

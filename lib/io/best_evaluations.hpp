@@ -27,10 +27,10 @@ struct EvaluationRanking {
 // Returns the steps of the evaluations, the best one first. Of equal evaluations, the earlier one
 // is better. Evaluations whose number is missing or not finite are left out.
 std::vector<std::int64_t> best_first(std::span<const EvaluationRow>, BestBy);
-// Returns the number of evaluations after the best one. Evaluations that best_first() leaves out do
-// not count: other errors end a run that diverges.
+// Returns the number of evaluations after the best one, without those that best_first() leaves out.
+// If a run diverges, other errors end it.
 std::int64_t evaluations_since_best(std::span<const EvaluationRow>, BestBy);
-// Returns those of the steps that were due for an evaluation but have no row.
+// Returns the elements of `steps` after which an evaluation was due but that have no row.
 std::vector<std::int64_t> without_row(std::span<const std::int64_t> steps,
                                       std::span<const EvaluationRow>, std::int64_t every_steps);
 

@@ -133,7 +133,7 @@ struct CheckpointMeta {
   std::string tokenizer_kind;
   // Serialized tokenizer (TokenizerSpec::bytes).
   std::string tokenizer;
-  // Text of the chat template's TOML file. Empty if no template is known.
+  // Chat template with which the model was trained (TokenizerSpec::chat). Empty if there is none.
   std::string chat_template;
   std::int64_t vocab = 0;
   RunExtra extra;

@@ -27,7 +27,8 @@ struct Scalar {
   double value;
 };
 
-// Returns a complete Event message with these scalars. `time` is in seconds since 1970.
+// Return complete Event messages: with scalars, with a text, and with the version of the format,
+// which begins each file. `time` is in seconds since 1970.
 std::string scalars_event(double time, std::int64_t step, std::span<const Scalar>);
 std::string text_event(double time, std::int64_t step, std::string_view tag, std::string_view text);
 std::string version_event(double time);

@@ -70,8 +70,8 @@ void add_copy_record(const std::filesystem::path& partial, std::string_view reco
 void publish_copy(const std::filesystem::path& copies, std::int64_t step);
 // Removes the copy of a step, whether it is complete or not. Never throws.
 void drop_copy(const std::filesystem::path& copies, std::int64_t step) noexcept;
-// Makes a complete copy of another step than `step` the node's spare, and removes all further
-// copies of other steps, so that held_copies() finds only the copy of `step`. Never throws.
+// Leaves the copy of `step` as the only one that held_copies() finds. If the node has no spare,
+// another copy becomes the spare. All further copies are removed. Never throws.
 void retire_other_copies(const std::filesystem::path& copies, std::int64_t step) noexcept;
 
 // A complete copy on this node.

@@ -39,18 +39,19 @@ std::filesystem::path run_of_checkpoint(const std::filesystem::path& checkpoint)
 // Returns the rows of the table in a run directory, in order. Returns an empty list if there is no
 // table. Throws Error if the table is damaged.
 std::vector<RollbackRow> read_rollbacks(const std::filesystem::path& run);
-// Returns the rows of rollbacks to the checkpoint with this state, and of rollbacks in its past. A
-// rollback sets later checkpoints aside. They have the later steps, but none of the samples that
-// the run reads after the rollback. Another checkpoint of the same step may follow.
+// Returns the rows of rollbacks to the checkpoint with this state, and of rollbacks before the run
+// reached it. The step alone does not identify the checkpoint: after a rollback sets later
+// checkpoints aside, the run may write checkpoints of the same steps again, with other samples.
 std::vector<RollbackRow> rollbacks_until(const std::filesystem::path& run, const CheckpointMeta&);
 // Replaces the table. Without rows, removes it.
 void write_rollbacks(const std::filesystem::path& run, std::span<const RollbackRow>);
 
-// Returns the last rollback to the checkpoint of `step`. The run continues after it. Empty if there
-// is none.
+// Returns the last rollback to the checkpoint of `step`, after which the run continued. Returns
+// nullopt if there is none.
 std::optional<RollbackRow> last_rollback_to(std::span<const RollbackRow>, std::int64_t step);
-// Changes the state in a checkpoint to that with which the run continued. Does nothing if the run
-// has not rolled back to the checkpoint.
+// Sets the sample count and data phases in the state of a checkpoint to those with which the run
+// continued after its last rollback to this checkpoint. Does nothing if the run has not rolled back
+// to the checkpoint.
 void continue_after_rollback(CheckpointMeta&, std::span<const RollbackRow>);
 
 }  // namespace trireme

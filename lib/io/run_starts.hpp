@@ -1,7 +1,7 @@
 #pragma once
 // The file starts.json in a run directory. It has one entry for each start of the run and for each
-// rollback, with the deck and the state from which training continued. `trireme
-// samples` needs these decks, because the rest of the run directory contains only the newest one.
+// rollback, with the deck and the state from which training continued. `trireme samples` needs
+// these decks, because the rest of the run directory contains only the newest one.
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -31,12 +31,12 @@ struct DamagedStarts : Error {
   using Error::Error;
 };
 
-// Returns the starts in the file, in the order of time, which is also the order of their samples.
-// Returns an empty list if there is no file. Throws DamagedStarts if its contents are invalid, and
-// Error if it cannot be read.
+// Returns the starts in the file, oldest first, which is also the order of their samples. Returns
+// an empty list if there is no file. Throws DamagedStarts if its contents are invalid, and Error if
+// it cannot be read.
 std::vector<RunStart> read_starts(const std::filesystem::path& run);
 
-// Which starts of an earlier process the file keeps.
+// Whether add_start() keeps the starts that are already in the file.
 enum class EarlierStarts : std::uint8_t { dropped, kept };
 // Adds a start to the file. Removes the starts whose samples the run reads again. If the file is
 // damaged, logs a warning, keeps it under another name and begins a new one. Throws Error if the

@@ -23,9 +23,9 @@ CheckpointMeta without_run(CheckpointMeta);
 using WeightSource =
     std::function<void(const std::string& param, std::int64_t first, std::span<std::byte> to)>;
 
-// Writes the parameters, whose elements have the type `type`, as a checkpoint. Sets meta.updates.
-// Memory does not depend on the size of the model. Throws Error if `target` exists or cannot be
-// written. If the function or `source` throws, nothing remains at `target`.
+// Writes the parameters, whose elements have the type `type`, as a checkpoint. Sets all counts in
+// meta.updates to 0. Memory does not depend on the size of the model. Throws Error if `target`
+// exists or cannot be written. If the function or `source` throws, nothing remains at `target`.
 void save_weights(const std::filesystem::path& target, CheckpointMeta meta,
                   std::span<const std::pair<std::string, Shape>> params, DType type,
                   const WeightSource& source);

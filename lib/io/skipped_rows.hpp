@@ -1,6 +1,6 @@
 #pragma once
-// The table skipped.csv, with one row for each skipped step. Steps before a rollback
-// keep their rows, so a step may have several rows with different samples.
+// The table skipped.csv, with one row for each skipped step. Steps before a rollback keep their
+// rows, so a step may have several rows with different samples.
 #include <cstdint>
 #include <filesystem>
 #include <optional>

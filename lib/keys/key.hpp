@@ -1,7 +1,7 @@
 #pragma once
 // Declarations of the keys of a text file. A Key describes one key: its type, range and meaning,
-// and the struct member that holds its value. Decks, machine files and chat templates are read and
-// written through tables of keys.
+// and the struct member that holds its value. Decks and machine files are read and written through
+// tables of keys.
 #include <cstddef>
 #include <cstdint>
 #include <functional>

@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-// Base class of the readers for decks, machine files and chat templates.
+// Base class of the readers for decks and machine files.
 class TableReader {
  public:
   // `what` describes the kind of file in messages, for example "a deck". `source` is the file's

@@ -4,8 +4,7 @@
 //                 With an adapter, the rows are those of table_VC + s b_VR a_RC:
 //                 t_TR = s b_VR[ids_T];  y += t a;  da = t' dy;  db[ids_T] += s dy a'
 //   AddPositions  y_BTC = x_BTC + table_PC[t0 + t], or table_PC[position_BT] if PassContext has
-//   positions
-//                 within documents; a position may then occur several times in a sample
+//                 positions within documents; a position may then occur several times in a sample
 #include <optional>
 #include <vector>
 

@@ -47,7 +47,7 @@ class Head final : public Op {
   static Loss download(Backend&, const Tensor&);
   // Copies a loss with several sums to the host.
   static std::vector<double> download_sums(Backend&, const Tensor&);
-  // The same for exact sums. `largest` is that of all sums.
+  // A loss with exact sums on the host. `largest` is the largest magnitude of a term in any sum.
   struct Quanta {
     std::vector<std::int64_t> sums;
     float largest = 0;

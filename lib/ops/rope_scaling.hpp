@@ -1,7 +1,7 @@
 #pragma once
-// Rotary frequencies in radians per position: theta^(-e/E) for pair e of E pairs of channels that
-// rotate (Su et al. 2021). Pairs from E on do not rotate. Their frequency is 0. Scaling lowers them
-// for contexts that are longer than the original one:
+// Rotary frequencies in radians per position. Pair e of the E pairs of channels that rotate has the
+// frequency theta^(-e/E) (Su et al. 2021). The other pairs have the frequency 0. Scaling lowers
+// frequencies for contexts that are longer than the original one:
 //   linear  all frequencies are divided by `factor` (position interpolation, Chen et al. 2023)
 //   llama3  a pair that turns n times in the original context keeps its frequency f if n >=
 //           high_freq_factor and gets f / factor if n <= low_freq_factor; between, it gets

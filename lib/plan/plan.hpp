@@ -32,7 +32,7 @@ struct PlanInput {
   TrainConfig train;
   Grid grid;
   PlanEvaluation evaluation = PlanEvaluation::included;
-  // Of the training documents (Batch::weight_BT).
+  // Whether training documents have weights in the loss (Batch::weight_BT).
   DocumentWeights document_weights = DocumentWeights::absent;
   TransportKind transport = TransportKind::host;
   CommSettings comm{};  // settings of the run

@@ -18,8 +18,8 @@ namespace trireme {
 // Properties of a run besides its steps.
 struct RunInput {
   std::int64_t steps = 0;
-  // Seconds that the run takes less than `steps` steps of train.batch, because its first steps have
-  // smaller batches (saved_by_ramp).
+  // Seconds by which the run is shorter than `steps` steps of train.batch, because its first steps
+  // have smaller batches (saved_by_ramp).
   double saved = 0;
   // Numbers of completed steps at which decays of the learning rate end, each with a checkpoint,
   // before the end of the run.
@@ -60,16 +60,16 @@ std::vector<Recording> record_kinds(const PlanInput&, const DryTarget&, const Ma
 // Returns Prediction::operations.
 std::map<std::string, double> operation_seconds(const MachineModel&, std::span<const Recording>);
 
-// Returns the seconds that a run of `steps` steps takes less because of train.batch_ramp.
-// `step_seconds` is the time of a step of train.batch. Simulates a step of the smallest batch, and
-// interpolates the times of other batches linearly.
+// Returns the seconds by which train.batch_ramp shortens a run of `steps` steps. `step_seconds` is
+// the time of a step of train.batch. Simulates a step of the smallest batch, and interpolates the
+// times of other batches linearly.
 double saved_by_ramp(const PlanInput&, const DryTarget&, const MachineModel&, std::int64_t steps,
                      double step_seconds);
 
 // Sizes of the state that one rank saves, as maxima over ranks, in bytes.
 struct SavedBytes {
   double all = 0;       // of a checkpoint
-  double changing = 0;  // that training changes. Only these are sent with each memory copy
+  double changing = 0;  // the part that training changes, which each memory copy sends
 };
 
 // Returns the prediction for a run whose simulated step is given.

@@ -40,7 +40,7 @@ struct KindTimes {
   std::vector<LostPeriod> waits;
   // Seconds, by axis, in which computation waits for messages or is interrupted by them.
   std::array<double, axis_count> exposed{};
-  double bubble = 0;   // seconds of waiting for other stages' work before its message is in flight
+  double bubble = 0;   // seconds of waiting for other stages, without the time of their messages
   double starved = 0;  // seconds in which a device's compute queue waits for the host to issue work
   double end = 0;
 };

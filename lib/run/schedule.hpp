@@ -36,13 +36,13 @@ const std::vector<std::int64_t>& decay_ends_of(const ScheduleConfig&);
 // "Understanding warmup-stable-decay learning rates", here with a linear decay.)
 double learning_rate(const ScheduleConfig&, double peak, const StepOfRun&);
 
-// Returns true if a decay of `decay_ends` ends with this step. If there are any, so does the last
-// step of the run.
+// Returns true if one of `decay_ends` or the end of the run is in this step. Returns false if there
+// are no `decay_ends`.
 bool ends_decay(const ScheduleConfig&, const StepOfRun&);
 // Returns the number of completed steps at each of `decay_ends`. If the schedule counts tokens,
 // ends before the beginning of the ramp are replaced by its beginning.
 std::vector<std::int64_t> steps_of_decay_ends(const ScheduleConfig&, const BatchRamp&);
-// Returns the number of `decay_ends` between two points of a run, without those at the points.
+// Returns the number of `decay_ends` strictly between two points of a run.
 std::int64_t decays_between(const ScheduleConfig&, RunPoint begin, RunPoint end);
 
 }  // namespace trireme

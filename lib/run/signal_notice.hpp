@@ -19,6 +19,7 @@ class SignalNotice {
   SignalNotice(const SignalNotice&) = delete;
   SignalNotice& operator=(const SignalNotice&) = delete;
 
+  // begin_step() and end_step() say which step is running, for the log line.
   void begin_step(std::int64_t step, Dropping);
   void end_step() { step_ = 0; }
 

@@ -24,8 +24,8 @@ class StalledTraining {
   // It is 0 if the loss is not the mean loss of tokens.
   explicit StalledTraining(double uniform_loss) : uniform_loss_(uniform_loss) {}
 
-  // Returns the warnings of a step. Call the function after every step that
-  // trained a parameter and whose numbers are finite.
+  // Returns the warnings of a step. Call the function after every step that trained a parameter and
+  // whose numbers are finite.
   std::vector<std::string> after(const StepNumbers&);
 
  private:

@@ -39,7 +39,7 @@ struct Segment {
   // How the segment's parameters are trained. A segment with LearnsFrom::nothing has no master
   // weights.
   LearnsFrom learns_from = LearnsFrom::gradients;
-  bool wide = false;                  // weights are computed with in the master type
+  bool wide = false;                  // computations use the weights in the master type
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
   bool of_experts = false;            // holds some of the experts; other ranks hold the rest
   bool sent_in_fp8 = false;           // gathered in fp8 for training (encoded_shards.hpp)

@@ -23,9 +23,9 @@ class MatrixUpdates {
   // `exact` requests steps whose bits do not depend on the number of threads (SumOrder::by_shape).
   MatrixUpdates(const ShardedModel&, std::optional<MatrixOptimizer>, bool exact);
 
-  // Performs one update of all matrices in trained segments. The caller has counted it already.
-  // `factors` are those of parameters with weight decay and without a factor on the learning rate.
-  // Blocks until all messages have arrived.
+  // Performs one update of all matrices in trained segments. The caller has already counted the
+  // update (Shards::set_count). `factors` are those of parameters with weight decay and without a
+  // factor on the learning rate. Blocks until all messages have arrived.
   void update(const UpdateFactors& factors, const Trainability&);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Creates a Tokenizer from the files of a Hugging Face model, with lib/tokenizer.
+// Creates a Tokenizer from the files of a Hugging Face tokenizer.
 #include <memory>
 #include <string>
 #include <string_view>

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-// A token to add. The text of a special token in a message of a conversation is plain text. The
-// text of another token becomes this token everywhere.
+// A token to add. In a message of a conversation, the text of a special token is encoded as plain
+// text. The text of any other token becomes the token everywhere.
 struct NewToken {
   std::string text;
   bool special = false;

@@ -39,7 +39,7 @@ class Normalizer {
   // The following functions say where text can be cut before normalization. local() returns true if
   // no step depends on both sides of a boundary between a non-space character and a space or line
   // end. only_spaces_change() returns true if the steps change characters only by replacing spaces
-  // and by composition (NFC).
+  // and by composition (NFC). composes() returns true if a step composes characters.
   bool local() const;
   bool only_spaces_change() const;
   bool composes() const;

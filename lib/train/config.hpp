@@ -121,8 +121,8 @@ constexpr bool sees_matrices(OptimizerKind o) {
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;
   double lr = 3e-4;                  // peak learning rate
-  double beta1 = 0.9, beta2 = 0.95;  // adamw and lion, also beside muon and shampoo
-  double eps = 1e-8;                 // adamw, also beside muon and shampoo
+  double beta1 = 0.9, beta2 = 0.95;  // adamw and lion, also with muon and shampoo
+  double eps = 1e-8;                 // adamw, also with muon and shampoo
   double momentum = 0;               // sgd
   bool nesterov = false;             // sgd: Nesterov momentum
   double weight_decay = 0.1;         // decoupled; never applied to norms and biases
@@ -137,7 +137,7 @@ struct OptimizerConfig {
   MuonPolynomials muon_polynomials = MuonPolynomials::jordan;
   double shampoo_beta = 0.95, shampoo_eps = 1e-6;
   std::int64_t shampoo_every = 10;
-  // Parameters that AdamW updates beside muon and shampoo: those without a matrix, and matrices
+  // With muon and shampoo, AdamW updates the parameters that are not matrices, and the matrices
   // that match these name patterns (updated_as_matrices). If absent, adamw_lr is `lr` and
   // adamw_weight_decay is `weight_decay`.
   std::vector<std::string> adamw_patterns;

@@ -17,7 +17,7 @@ struct CopyNodes {
 // Returns the nodes of this job. Collective.
 CopyNodes copy_nodes(const Communicator& world);
 
-// Sends rank 0's owner to all ranks. Collective.
+// Replaces the owner on all ranks by that of rank 0. Collective.
 void broadcast(const Communicator& world, CopyOwner&);
 
 }  // namespace trireme

@@ -10,7 +10,8 @@
 
 namespace trireme {
 
-// Returns true if the samples have padding, or documents with separate attention.
+// Returns true if the samples have padding, or documents with separate attention. Otherwise
+// PassContext::counted_RBT is not needed.
 bool has_some_apart(const Batch& share);
 
 // Returns PassContext::counted_RBT for a sequence-parallel rank.

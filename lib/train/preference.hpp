@@ -112,7 +112,7 @@ struct PreferenceSums {
   }
 };
 
-// The sum of pi - ref over mismatched answers, and their number. A loss of pairs has none.
+// The sum of pi - ref over mismatched answers, and their number. Both are 0 for a loss of pairs.
 struct MismatchSum {
   double log_ratio = 0, answers = 0;
 };
@@ -120,7 +120,8 @@ MismatchSum mismatch_of(const PreferenceLoss&, std::span<const ScoredPair>);
 // Returns z for the sum over all answers of a step. Returns 0 for a loss of pairs.
 double reference_point(const PreferenceLoss&, const MismatchSum&);
 
-// What a step makes of two documents: their part of the sums, and their weights.
+// The results for two documents: their contribution to the sums, and their weights. `z` is the
+// reference_point() of the step.
 struct WeightedPair {
   PreferenceSums sums;
   double first, second;

@@ -38,7 +38,8 @@ double changing_bytes(const Store&, const RankSlices&);
 // must outlive the source.
 SliceSource elements_of(const Store&, const RankSlices&);
 
-// A state whose elements a rank has copied, so that a checkpoint of it can still be written.
+// A training state that has been copied, so that its checkpoint can be written while training
+// continues.
 struct CopiedState {
   CheckpointMeta meta;  // with the update counts
   RankSlices mine;

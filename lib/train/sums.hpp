@@ -43,8 +43,8 @@ struct Losses {
 Losses download(const Communicator& world, Backend&, std::span<const Tensor> losses,
                 std::int64_t tokens);
 
-// Does the same for losses with the sums of WeightedRows, which it multiplies by their weights.
-// Stages without the head have no losses.
+// Does the same for losses with one sum for each range of WeightedRows, and multiplies each sum by
+// the weight of its range. `losses` is empty on stages without the head.
 Losses download_weighted(const Communicator& world, Backend&, std::span<const Tensor> losses,
                          std::span<const WeightedRows>, std::int64_t tokens);
 

@@ -59,8 +59,8 @@ struct StepResult {
   double grad_norm = 0;  // before clipping
   std::int64_t valid = 0;
   std::int64_t tokens = 0;  // of all samples, without padding
-  // If not finite: "the gradient of" the first such parameter, or "the loss". If above a limit: the
-  // number and its limit.
+  // The number that prevented the update: "the gradient of" the first parameter that is not finite,
+  // "the loss", or a number above its limit, with the limit.
   std::string culprit;
   // Message about a fault that a second computation of the step found. Empty if there is none.
   // After a fault, all other results are those on which two of three computations agree.
@@ -186,12 +186,12 @@ class Trainer {
   // fixed-point numbers.
   LossSum evaluate(std::span<const Batch> microbatches);
   LossSum evaluate(const Batch& one) { return evaluate({&one, 1}); }
-  // Returns this rank's pairs or labeled answers in samples of them. Each pair is returned on one
-  // rank. TrainerSetup::objective must be a PreferenceTraining. Ranks may pass different numbers of
-  // micro-batches.
+  // Returns the losses of the pairs or labeled answers in this rank's samples. Of the ranks that
+  // share a pair, exactly one returns it. TrainerSetup::objective must be a PreferenceTraining.
+  // Ranks may pass different numbers of micro-batches.
   std::vector<ScoredPair> score_pairs(std::span<const Batch> microbatches);
-  // Returns the preference sums over the pairs of all ranks. The loss of a labeled answer depends
-  // on all of them.
+  // Returns the preference sums over the pairs of all ranks, of which `own` are those of this rank.
+  // The loss of a labeled answer depends on the mean over all answers, z.
   PreferenceSums evaluate_pairs(std::span<const ScoredPair> own) const;
   // Returns the summed target losses of each document in this rank's samples of pairs or labeled
   // answers, by micro-batch. The losses are 0 on a stage without the head. Data-parallel ranks may

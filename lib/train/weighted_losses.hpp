@@ -13,11 +13,12 @@
 
 namespace trireme {
 
-// Returns a weight as a multiple of 2^-weight_bits.
+// Convert between a weight, or a sum of weights, and an integer multiple of 2^-weight_bits.
 std::int64_t weight_quanta(float);
 double weight_of(fixed::Int128 quanta);
 
-// The sum of weights of targets, in the same unit, and the largest of them.
+// The sum of the weights of targets, as a multiple of 2^-weight_bits, and the largest of the
+// weights.
 struct WeightSum {
   fixed::Int128 quanta = 0;
   double largest = 0;

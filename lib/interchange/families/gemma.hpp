@@ -7,7 +7,8 @@ namespace trireme {
 // Reads or writes everything except windows, rotary settings and the cap of attention scores.
 // `logit_softcap` is the cap of logits if the file does not contain it.
 void gemma_config(ConfigArchive&, ModelConfig&, std::int64_t context, double logit_softcap);
-// A cap of scores. Null means no cap.
+// Reads or writes a soft cap. Null in the file and 0 in `cap` mean no cap. If the file does not
+// contain the member, the cap is `otherwise`.
 void softcap_config(ConfigArchive&, const char* key, double& cap, double otherwise);
 
 // Returns the number n for which 1 / sqrt(n) is the scale of attention scores, for Gemma's

@@ -26,12 +26,13 @@ void rope_config(ConfigArchive&, ModelConfig&, const RopeRule& = {});
 // unscaled rotary positions with a base of their own. In version 5, rope_parameters contains one
 // object for layers with a window and one for the others.
 
-// For families that have the base for layers with a window as the member `window_key` in version 4.
-// The base is `window_theta` if the file does not contain it.
+// For families whose files of version 4 contain the base for layers with a window as `window_key`.
+// `window_theta` is this base if the file does not contain it.
 void rope_by_layer_config(ConfigArchive&, ModelConfig&, const RopeRule&, const char* window_key,
                           double window_theta);
-// For families that use rope_theta in all layers in version 4. `theta` is both bases if the file
-// does not contain them. If the two bases differ, version 4 does not read what is written.
+// For families that use rope_theta in all layers in version 4. `theta` is the value of both bases
+// if the file does not contain them. If the two bases differ, version 4 cannot read the written
+// settings.
 void rope_by_type_config(ConfigArchive&, ModelConfig&, double theta);
 
 }  // namespace trireme

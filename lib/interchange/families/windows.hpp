@@ -13,8 +13,8 @@ struct WindowRule {
   std::int64_t otherwise = 0;
   // No block has a window unless use_sliding_window is true.
   bool switched = false;
-  // layer_types lists the blocks with a window. Without layer_types, they are `layers`. If
-  // `by_layer` is false, all blocks have the window.
+  // If true, the window applies to the blocks in layer_types or, if the file does not contain it,
+  // to those in `layers`. If false, it applies to all blocks.
   bool by_layer = false;
   std::vector<std::int64_t> layers = {};
 };
