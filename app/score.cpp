@@ -143,8 +143,8 @@ int score(const Communicator& world, const DeckArguments& a) {
 void add_score(CLI::App& app, std::function<int()>& chosen) {
   auto* command = app.add_subcommand(
       "score",
-      "Compute the reference model's log-probabilities for DPO and KTO (model.init_from) "
-      "and write them to train.dpo_scores");
+      "Compute log-probabilities of the reference model (model.init_from) for DPO and KTO, and "
+      "write them to train.dpo_scores");
   auto a = std::make_shared<DeckArguments>();
   add_deck_arguments(*command, *a);
   command->callback([&chosen, a] {

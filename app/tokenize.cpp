@@ -334,14 +334,14 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   add_chat_options(*command, a->chat_options, chat);
   command
       ->add_option("--learn", a->learn,
-                   "With --chat: messages that are trained on. all: all of the assistant's. last: "
-                   "only the last of them. Or a list of roles, such as assistant,tool")
+                   "With --chat: messages that are trained on. all: all messages of the assistant. "
+                   "last: only its last message. Or a list of roles, such as assistant,tool")
       ->option_text("all|last|ROLES")
       ->capture_default_str()
       ->needs(chat);
   command
       ->add_option("--learn-end-of-turn", a->learn_end_of_turn,
-                   "With --chat: whether the token that ends a message is trained on, too")
+                   "With --chat: whether the token that ends a trained message is also trained on")
       ->check(CLI::IsMember({"yes", "no"}))
       ->capture_default_str()
       ->needs(chat);
@@ -373,9 +373,9 @@ void add_tokenize(CLI::App& app, std::function<int()>& chosen) {
   command
       ->add_option(
           "--part-size", a->part_size,
-          "Size of the parts of the inputs that ranks convert one by one, such as 64M "
-          "(default: 8M to 256M). A job that was stopped continues with the parts that are "
-          "not finished. A single rank makes parts only if this option is given")
+          "Size of the parts into which ranks divide the inputs, such as 64M (default: 8M to "
+          "256M). If a job is stopped, the same command continues with the parts that are not "
+          "finished. A single rank makes parts only if this option is given")
       ->option_text("BYTES");
   command->callback([a, from, field, prompt, weight, command, &chosen] {
     const bool json = a->chat || a->options.documents != Documents::single || !field->empty() ||

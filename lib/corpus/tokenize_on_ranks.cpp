@@ -260,7 +260,7 @@ class RanksJob {
 
 }  // namespace
 
-// Parts double the time and the space, so a single rank makes them only on request, or continues
+// Parts cost time and double the space, so a single rank makes them only on request, or continues
 // those of an earlier job.
 static bool has_parts(const Communicator& world, const TokenizeOptions& o) {
   check_options(o);

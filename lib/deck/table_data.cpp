@@ -75,9 +75,9 @@ KeySection phase_section() {
   const auto row = rows_of_entries<Deck>(entries);
   auto section = repeated<Deck>(
       entries, "phase",
-      "Other token files or shares from some point of the run on, one [[phase]] section per "
-      "change. A file that several phases use continues where it stopped, so that no sample is "
-      "lost or repeated. Until the first phase, [data] applies.",
+      "Changes the token files, or their shares, during the run. Write one [[phase]] section per "
+      "change. If several phases read the same file, each continues where the one before it "
+      "stopped, so that no sample is lost or repeated. Until the first phase, [data] applies.",
       {
           row("from_step", &P::from_step,
               "Number of completed steps at which the phase begins. With 90000, step 90001 of "
@@ -115,8 +115,9 @@ KeySection validation_section() {
   const auto row = rows_of_entries<Deck>(entries);
   return repeated<Deck>(
       entries, "validation",
-      "Further sets of validation data, one [[validation]] section per set. Each set is evaluated "
-      "apart from data.validation, at the same steps, and has its own table evaluations/NAME.csv.",
+      "Adds a set of validation data. Write one [[validation]] section per set. Each set is "
+      "evaluated separately, at the same steps as data.validation, and has its own table "
+      "evaluations/NAME.csv.",
       {
           row("name", &V::name,
               "Name of the set in logs, reports and file names. It consists of letters, digits, _ "

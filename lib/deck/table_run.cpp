@@ -104,8 +104,9 @@ KeySection zero_section() {
               "communication, but need more memory")
               .in(1, 64),
           row("detect_freeze", &Z::detect_freeze,
-              "Whether to check at the start of each step if the set of trained parameters has "
-              "changed. Changes by [[freeze]] rules apply even without this check"),
+              "For programs that use Trireme as a library: whether to check at the start of each "
+              "step if the program has changed which parameters are trained. [[freeze]] rules "
+              "apply even without this check"),
       }};
 }
 
@@ -114,8 +115,8 @@ KeySection freeze_section() {
   const auto row = rows_of(&Deck::freeze);
   return repeated(
       &Deck::freeze, "freeze",
-      "Rules that freeze parameters in some steps, one [[freeze]] section per rule. Steps count "
-      "from 0 in these rules and in [[phase]] sections, and from 1 in all other keys.",
+      "Freezes parameters in some steps. Write one [[freeze]] section per rule. Steps count from "
+      "0 in these rules and in [[phase]] sections, and from 1 in all other keys.",
       {
           row("pattern", &F::pattern, "Names of the parameters to freeze, with wildcards * and ?")
               .like("\"blocks.0.*\"")
@@ -131,8 +132,8 @@ KeySection freeze_section() {
           row("moments", &F::moments,
               "Optimizer state of the parameters when they are trained again. fresh: zero. keep: "
               "as before the freeze. If several rules freeze a parameter without a gap between "
-              "them, the rule with the smallest from_step sets this. If several of them have this "
-              "from_step, the last one in the deck sets this"),
+              "them, the rule with the smallest from_step decides. If several of them have this "
+              "from_step, the last one in the deck decides"),
       });
 }
 

@@ -129,9 +129,9 @@ KeySection train_section() {
               .in(4, 1000)
               .in_units("steps"),
           row("ema", &T::ema,
-              "Decay of an exponential moving average of the weights that checkpoints store, such "
-              "as 0.999; 0 keeps no average. It changes neither training nor evaluations: "
-              "evaluate.ema and the option --ema use it")
+              "Decay of an exponential moving average of the weights, such as 0.999. Checkpoints "
+              "store the average, and evaluate.ema and the option --ema use it. It does not affect "
+              "training. 0 keeps no average")
               .below(0, 1),
           row("skip_steps", &T::skip_steps,
               "Steps to skip, such as [\"7\", \"1200-1210\"]. Their samples are not used"),
