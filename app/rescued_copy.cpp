@@ -1,5 +1,7 @@
 #include "app/rescued_copy.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>

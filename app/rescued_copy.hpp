@@ -16,7 +16,8 @@ namespace trireme {
 // All public functions except the constructor and step() are collective.
 class RescuedCopy {
  public:
-  // `own` are the copies on this process's node. Keeps references to `world` and `own`.
+  // `own` are the copies on this process's node. The manifest is that of the memory copy, equal on
+  // all processes. Keeps references to `world` and `own`.
   RescuedCopy(const Communicator& world, const NodeCopies& own, Manifest);
 
   // Assigns each file that is not written yet to a process that has a copy of it. If no process has

@@ -14,6 +14,7 @@
 #   said FIELD          prints a field of outcome.json
 #   on_nodes SCRIPT NODE...
 #                       runs `bash -c SCRIPT node "$mark" "$memory"` on each of the nodes, for at most TRIREME_ASK_LIMIT seconds.
+#                       Scripts must use `expand "$2"`, because variables in $memory may not be replaced yet.
 #                       Fails if the script fails on any of them: with code 124 or 137 if one of them gave no answer in time
 #   ask_to_stop PID     asks the ranks that the launcher PID started to save a checkpoint and stop, and may repeat this forever
 #   end_processes PID   kills these ranks

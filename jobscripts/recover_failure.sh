@@ -41,8 +41,7 @@ blame() {
   done
 }
 
-# find_gone VERDICT: asks the nodes, and fills `gone` with those that do not answer. Sets `died` to the reason of the failure. Fails
-# if the program failed by itself and all nodes answer.
+# find_gone: asks the nodes, up to three times if none can be asked, and fills `gone` with nodes in `use` that do not answer.
 find_gone() {
   local node try
   for try in 1 2 3; do
@@ -52,13 +51,10 @@ find_gone() {
   for node in "${use[@]}"; do
     [ -n "${answers[$node]-}" ] || gone+=("$node")
   done
-  [ "$1" = died ] || { [ -n "$asking" ] && [ ${#gone[@]} -gt 0 ]; } || return
-  died=${hung:-${death:-a process died, and the launcher exited with code $code}}
-  [ -n "$signalled" ] || [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
 }
 
-# count_failure: counts a failure of the nodes that are gone, or else of the node whose process died first. A failure without a newer
-# checkpoint than before also counts as fruitless. `newest` is the step of the newest checkpoint.
+# count_failure: counts a failure of the nodes that are gone, or else of the node in `use` whose process died first. Also counts the
+# failures in a row without a newer checkpoint, whose step is `newest`. A newer checkpoint forgives nodes that failed once in vain.
 count_failure() {
   local node
   if [ "$newest" -gt "$reached" ]; then
@@ -101,7 +97,12 @@ recover() {
   ! taken_over || return
   clock
   failed_at=$now failed_when=$(date -u +%FT%TZ) lost_at=$(last_row) before=("${use[@]}")
-  find_gone "$verdict" || return
+  find_gone
+  if [ "$verdict" != died ]; then # the program failed by itself, unless a node is gone
+    [ -n "$asking" ] && [ ${#gone[@]} -gt 0 ] || return
+  fi
+  died=${hung:-${death:-a process died, and the launcher exited with code $code}}
+  [ -n "$signalled" ] || [ -z "$asking" ] || [ ${#gone[@]} -eq 0 ] || died="no answer from ${gone[*]}"
   say "the run failed after step ${lost_at:-0}: $died"
   if [ -n "$signalled" ] && ! all_answer; then
     requeue_for="a signal arrived during the recovery" rescued=no

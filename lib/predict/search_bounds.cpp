@@ -28,7 +28,8 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
 
 // Returns the input for a model of `layers` blocks on one stage, with `microbatches` micro-batches.
 // Either all blocks have experts or none has. All blocks have the window if any block has one. No
-// block has rotary positions if any block has none. Rules that select parameters are removed.
+// block has rotary positions if any block has none. Name patterns are removed. There must be no
+// freeze rules.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;

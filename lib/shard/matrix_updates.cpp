@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lib/matrix/matrix_step.hpp"
+#include "lib/shard/rank_round.hpp"
 
 namespace trireme {
 namespace {
@@ -51,7 +52,7 @@ void perform(const GroupUpdate& update) {
 
 }  // namespace
 
-MatrixUpdates::MatrixUpdates(const ShardedModel& model, std::optional<MatrixOptimizer> optimizer,
+MatrixUpdates::MatrixUpdates(ShardedModel model, std::optional<MatrixOptimizer> optimizer,
                              bool exact)
     : model_(model), optimizer_(std::move(optimizer)), exact_(exact) {}
 

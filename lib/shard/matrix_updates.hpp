@@ -13,7 +13,7 @@
 
 #include "lib/shard/matrix_plan.hpp"
 #include "lib/shard/optimizer_rules.hpp"
-#include "lib/shard/rank_round.hpp"
+#include "lib/shard/sharded_model.hpp"
 #include "lib/shard/trainability.hpp"
 
 namespace trireme {
@@ -21,7 +21,7 @@ namespace trireme {
 class MatrixUpdates {
  public:
   // `exact` requests steps whose bits do not depend on the number of threads (SumOrder::by_shape).
-  MatrixUpdates(const ShardedModel&, std::optional<MatrixOptimizer>, bool exact);
+  MatrixUpdates(ShardedModel, std::optional<MatrixOptimizer>, bool exact);
 
   // Performs one update of all matrices in trained segments. The caller has already counted the
   // update (Shards::set_count). `factors` are those of parameters with weight decay and without a

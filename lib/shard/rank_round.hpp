@@ -6,26 +6,15 @@
 #include <vector>
 
 #include "lib/matrix/matrix_rule.hpp"
-#include "lib/shard/gradients.hpp"
 #include "lib/shard/matrix_plan.hpp"
 #include "lib/shard/optimizer_rules.hpp"
-#include "lib/shard/shards.hpp"
+#include "lib/shard/sharded_model.hpp"
 
 namespace trireme {
 
-// References to what a rank holds of a model. All of it must outlive the object.
-struct ShardedModel {
-  Backend& backend;
-  const ModelSpec& spec;
-  const Layout& layout;
-  const Sharding& sharding;
-  const Shards& shards;
-  const GradientSums& gradients;
-};
-
 // One update of the matrices that a shard group shares: what all of its rounds use.
 struct GroupUpdate {
-  const ShardedModel& model;
+  ShardedModel model;
   const MatrixOptimizer& optimizer;
   SumOrder order;
   const Sharers& sharers;  // the shard group

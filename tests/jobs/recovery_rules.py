@@ -1,4 +1,4 @@
-"""The decisions of recovery (jobscripts/recover_rules.sh, recover_processes.sh): each function is compared with its rule in all cases."""
+"""The decisions of recovery (jobscripts/recover_rules.sh, recover_processes.sh, train_hosts.sh): each function is compared with its rule in all cases."""
 import itertools
 import re
 import subprocess
@@ -123,7 +123,7 @@ def variables_on_hosts():
 
 
 def sleeper(program, mark):
-    """A process with this name and mark. Its program is a link: a copy could still be open in a process that another thread starts, and would not run ("text file busy")."""
+    """Starts a process with this name and mark. Its program is a link: a copy could still be open in a process that another thread starts, and would not run ("text file busy")."""
     Path(program).symlink_to("/bin/sleep")
     return subprocess.Popen([program, "30"], env={"TRIREME_LAUNCHED": mark})
 

@@ -1,14 +1,10 @@
-"""Freeze rules, which a checkpoint's deck has or has not."""
+"""Freeze rules, and restarts that change them."""
 import shutil
 
-from fixture import DECK
+from fixture import DECK, freeze_rule
 from rows import story
 
 CASES = []
-
-
-def rule(pattern, begin, end, moments):
-    return f'[[freeze]]\npattern = "{pattern}"\nfrom_step = {begin}\nto_step = {end}\nmoments = "{moments}"\n'
 
 
 def whole_and_cut(at, whole, cut, then):
@@ -26,7 +22,7 @@ def whole_and_cut(at, whole, cut, then):
 @story(CASES, fast=True)
 def new_rules(at):
     """a restart takes up freeze rules that are new"""
-    rules = rule("blocks.0.*", 4, 8, "fresh") + rule("*norm*", 4, 8, "keep")
+    rules = freeze_rule("blocks.0.*", 4, 8, "fresh") + freeze_rule("*norm*", 4, 8, "keep")
     whole_and_cut(at, rules, "", rules)
     assert at.meta("cut", 12)["updates"]["blocks.0.qkv.weight"] == 4  # those behind its thaw
 
@@ -34,13 +30,13 @@ def new_rules(at):
 @story(CASES, each=("*norm*", "*.qkv.*"))
 def old_rules(at, pattern):
     """a restart goes on without freeze rules that are gone"""
-    whole_and_cut(at, rule(pattern, 0, 4, "keep"), rule(pattern, 0, 0, "keep"), "")
+    whole_and_cut(at, freeze_rule(pattern, 0, 4, "keep"), freeze_rule(pattern, 0, 0, "keep"), "")
 
 
 @story(CASES, fast=True)
 def less_memory(at):
     """a restart takes no memory for moments that are dropped"""
-    at.write("frozen.toml", DECK + rule("embedding.*", 0, 0, "fresh"))
+    at.write("frozen.toml", DECK + freeze_rule("embedding.*", 0, 0, "fresh"))
     at.take("one", "cut", "cut")
     at("train frozen.toml --run-dir frozen")
     at("train frozen.toml --run-dir cut --restart latest")
@@ -52,6 +48,6 @@ def less_memory(at):
 @story(CASES, fast=True)
 def frozen_steps(at):
     """steps of freeze rules count from 0, those of the history from 1"""
-    at.write("freeze.toml", DECK + rule("*", 3, 5, "fresh"))
+    at.write("freeze.toml", DECK + freeze_rule("*", 3, 5, "fresh"))
     at("train freeze.toml --run-dir run", silent=("stalled",))
     assert [int(row["step"]) for row in at.rows("run") if float(row["grad_norm"]) == 0] == [4, 5]

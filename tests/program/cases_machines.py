@@ -1,4 +1,4 @@
-"""Threads, ranks and CPUs of other kinds."""
+"""The machine of a run: its processors, its ranks, its kind of CPU, and its machine file."""
 from reading import has_bf16
 from rows import story
 

@@ -1,12 +1,11 @@
-"""What a run makes and says, on one rank."""
+"""What a run makes and says."""
 import json
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
-from cases_freezing import rule
-from fixture import DECK
+from fixture import DECK, freeze_rule
 from judging import checkpoints_of
 from rows import FAIL, REFUSED, Case, Run, story
 
@@ -159,8 +158,8 @@ def lengths(at):
 @story(CASES, fast=True)
 def beyond(at):
     """what lies beyond the run's end is warned of, one line each"""
-    at.write("late.toml", DECK + rule("blocks.0.*", 12, 0, "fresh") + rule("blocks.1.*", 3, 13, "fresh"))
-    at.write("timely.toml", DECK + rule("blocks.0.*", 11, 0, "fresh") + rule("blocks.1.*", 3, 12, "fresh"))
+    at.write("late.toml", DECK + freeze_rule("blocks.0.*", 12, 0, "fresh") + freeze_rule("blocks.1.*", 3, 13, "fresh"))
+    at.write("timely.toml", DECK + freeze_rule("blocks.0.*", 11, 0, "fresh") + freeze_rule("blocks.1.*", 3, 12, "fresh"))
     for command in ("check late.toml", "train late.toml --run-dir run"):
         said = at(f"{command} run.trace_steps=[11,13] schedule.decay_steps=11 run.log_every=0").text
         for says in (r"run.trace_steps = \[11, 13\] is beyond the run's last step, 12: the trace ends there",

@@ -240,7 +240,7 @@ class CaseFolder:
         (self / name).write_text(text)
 
     def write_script(self, name, text):
-        """A bash script. Another process writes it: if this one did, a process that another thread starts at the same time could hold
+        """Writes a bash script, in another process: if this one did, a process that another thread starts at the same time could hold
         the file open, and the script would not run ("text file busy")."""
         subprocess.run(["install", "-m", "755", "/dev/stdin", self / name], input=f"#!/bin/bash\n{text}\n", text=True, check=True)
 

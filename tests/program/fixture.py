@@ -149,3 +149,7 @@ name = "both-2"
 path = ["late.tokens", "more.tokens"]
 """}
 DOCUMENTS = "data.packing=documents data.attention=document"
+
+
+def freeze_rule(pattern, begin, end, moments):
+    return f'[[freeze]]\npattern = "{pattern}"\nfrom_step = {begin}\nto_step = {end}\nmoments = "{moments}"\n'
