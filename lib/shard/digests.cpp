@@ -112,9 +112,10 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
     const auto [master, copy, arrays] = store.shards().views(i, r);
     // Parameters that are never trained have no master weights. Their weights are in the copies.
     if (master) request.add(0, p, master, first);
-    const auto& elementwise = store.shards().state(i).elementwise;
-    for (std::size_t k = 0; k < arrays.size(); ++k)
-      request.add(number_of(elementwise[k]), p, arrays[k], first);
+    auto array = arrays.begin();
+    for (const auto& a : store.shards().state(i).elementwise)
+      if (array != arrays.end() && contains(a.elements, r))
+        request.add(number_of(a.name), p, *array++, first);
     if (copies && copy)
       request.add(names.size() - 1, p, copy,
                   store.shards().kept(store.layout().segments[i]).count(first));

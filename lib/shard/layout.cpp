@@ -14,6 +14,14 @@ Range intersection(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
+bool contains(Range r, std::int64_t element) {
+  return r.begin <= element && element < r.end;
+}
+
+bool contains(Range r, Range other) {
+  return r.begin <= other.begin && other.end <= r.end;
+}
+
 Range shard_range(std::int64_t elements, std::int64_t rank, std::int64_t group) {
   const auto n = elements / group;
   return {rank * n, (rank + 1) * n};
@@ -91,7 +99,7 @@ struct Signature {
   LearnsFrom learns_from = LearnsFrom::gradients;
   bool wide = false, of_experts = false;  // of_experts: see over_ranks()
   BaseType kept = BaseType::compute;
-  bool sent_in_fp8 = false, as_matrices = false;
+  bool sent_in_fp8 = false;
   bool operator==(const Signature&) const = default;
 };
 
@@ -108,7 +116,6 @@ static std::vector<Signature> signatures(const ModelSpec& spec, const LayoutInpu
     all[i].of_experts = over_ranks(spec, i, in);
     all[i].sent_in_fp8 =
         in.gather_type == GatherType::fp8 && can_be_sent_in_fp8(spec, ParamId::at(i));
-    all[i].as_matrices = !in.as_matrices.empty() && in.as_matrices[i] != 0;
   }
   return all;
 }
@@ -129,19 +136,27 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.of_experts = group.of_experts;
     s.kept = group.kept;
     s.sent_in_fp8 = group.sent_in_fp8;
-    s.as_matrices = group.as_matrices;
     const auto alignment = alignment_of(s);
-    for (const bool decayed : {true, false}) {
+    const auto add_slots = [&](bool as_matrix, bool decayed) {
+      const auto begin = s.elements;
       for (const auto i : params[u.index()]) {
-        if ((decay[i] != 0) != decayed || signature[i] != group) continue;
+        const bool matrix = !in.as_matrices.empty() && in.as_matrices[i] != 0;
+        if (matrix != as_matrix || (decay[i] != 0) != decayed || signature[i] != group) continue;
         const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
         s.elements = padded(s.elements + slot.count, alignment);
         layout.of_param[i] = {layout.segments.size(), s.slots.size(), slot};
         s.slots.push_back(slot);
       }
-      if (decayed) s.decayed = s.elements;
-    }
+      return Range{begin, s.elements};
+    };
+    // Matrices are first, and all parameters with weight decay are adjacent.
+    add_slots(true, false);
+    const auto matrices = add_slots(true, true), others = add_slots(false, true);
+    add_slots(false, false);
+    s.decayed = {matrices.begin, others.end};
+    const bool only_matrices = matrices.end == s.elements;
     s.elements = padded(s.elements, in.ranks * alignment);
+    s.matrix_elements = only_matrices ? s.elements : matrices.end;
     if (!layout.of_unit[u.index()].empty())
       s.name += fmt::format(" (segment {})", layout.of_unit[u.index()].size());
     layout.of_unit[u.index()].push_back(layout.segments.size());

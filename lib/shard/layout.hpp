@@ -27,13 +27,19 @@ struct Range {
 };
 // Returns the elements that both ranges contain. The count is 0 if there are none.
 Range intersection(Range, Range);
+// Returns true if the range contains the element, or all elements of another range.
+bool contains(Range, std::int64_t element);
+bool contains(Range, Range);
 
 // A flat array that holds the parameters of a unit that freeze together. One all-gather or
 // reduce-scatter transfers the whole segment.
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
-  std::int64_t decayed = 0;  // weight decay applies to elements [0, decayed)
+  Range decayed;  // elements with weight decay
+  // The optimizer's rule for matrices updates elements [0, matrix_elements). All other parameters
+  // are updated element by element.
+  std::int64_t matrix_elements = 0;
   // Number of elements, including padding that makes the ranks' shards equally long and aligned.
   std::int64_t elements = 0;
   // How the segment's parameters are trained. A segment with LearnsFrom::nothing has no master
@@ -43,7 +49,6 @@ struct Segment {
   BaseType kept = BaseType::compute;  // storage type of frozen base weights (kept.hpp)
   bool of_experts = false;            // holds some of the experts; other ranks hold the rest
   bool sent_in_fp8 = false;           // gathered in fp8 for training (encoded_shards.hpp)
-  bool as_matrices = false;           // updated by the optimizer's rule for matrices
   // The unit's name. If the unit has several segments, a number is appended to the names of the
   // second and later segments.
   std::string name;

@@ -59,11 +59,13 @@ MatrixPlan plan_matrices(const ModelSpec& spec, const Layout& layout,
                          const std::function<double(const Matrix&)>& cost) {
   std::vector<OwnedMatrix> all;
   for (const auto segment : segments)
-    for (const auto& slot : layout.segments[segment].slots)
+    for (const auto& slot : layout.segments[segment].slots) {
+      if (slot.begin >= layout.segments[segment].matrix_elements) break;  // matrices are first
       for (const auto& matrix : matrices_of(spec, slot.param, heads)) {
         const auto begin = slot.begin + matrix.first;
         all.push_back({matrix, segment, {begin, begin + matrix.count()}, cost(matrix), 0});
       }
+    }
   std::ranges::stable_sort(all, std::greater{}, &OwnedMatrix::cost);
   MatrixPlan plan;
   Loads loads(ranks);

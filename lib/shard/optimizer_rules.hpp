@@ -1,6 +1,7 @@
 #pragma once
 // The rules of an optimizer: one for parameters that are updated element by element, and possibly
 // one for matrices. Also the arrays of state that they keep for a segment.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,18 +31,28 @@ struct OptimizerRules {
   double average_decay = 0;
 };
 
+// An array with one number for each of the segment's elements in a range. A rank holds the numbers
+// of the elements in its shard. The range begins or ends with the segment.
+struct ElementArray {
+  std::string name;
+  Range elements;
+
+  // Returns the largest number of elements that any of the ranks holds, whose shards have `shard`
+  // elements each. All ranks allocate this much, so that their memory use is equal.
+  std::int64_t most_held(std::int64_t shard) const { return std::min(shard, elements.count()); }
+};
+
 // A square array of a segment's matrices. The squares of all matrices are stored one after another,
 // and divided into one shard per rank like the segment.
 struct SquareSlots {
   SquareArray array;
-  std::vector<Slot> slots;    // by slot of the segment
+  std::vector<Slot> slots;    // by slot of the segment, for its matrices
   std::int64_t elements = 0;  // including padding
 };
 
-// The arrays of a segment. `elementwise` are the names of arrays with one number for each weight.
-// If weights are averaged, average_array is the last of them.
+// The arrays of a segment. If weights are averaged, average_array is the last element array.
 struct StateArrays {
-  std::vector<std::string> elementwise;
+  std::vector<ElementArray> elementwise;
   std::vector<SquareSlots> squares;
 };
 

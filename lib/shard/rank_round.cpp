@@ -36,7 +36,7 @@ UpdateFactors GroupUpdate::factors_of(const OwnedMatrix& m) const {
   auto f = factors;
   const auto& s = segment(m);
   f.lr *= model.spec.params[m.matrix.param.index()].lr_factor;
-  if (m.elements.begin >= s.decayed) f.decay = 0;
+  if (!contains(s.decayed, m.elements)) f.decay = 0;
   f.count = model.shards.count(m.matrix.param);
   return f;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -43,25 +44,33 @@ Tensor Shards::zeros(std::int64_t n, DType type, MemoryKind kind) const {
   return t;
 }
 
+// Return true if the array has elements of the parameter at this place.
+static bool has(const ElementArray& a, const Layout::Where& where) {
+  return contains(a.elements, where.slot.begin);
+}
+static bool has(const SquareSlots& s, const Layout::Where& where) {
+  return where.number < s.slots.size();
+}
+
 Shards::Place Shards::place(ParamId p, std::string_view array) const {
   const auto& where = *layout_.of_param[p.index()];
   const auto& segment = layout_.segments[where.segment];
   const auto& shard = shards_[where.segment];
   const auto& state = state_[where.segment];
-  const auto nth = [](const std::vector<Tensor>& all, auto k) {
-    return k < std::ssize(all) ? &all[static_cast<std::size_t>(k)] : nullptr;
+  const auto nth = [](const std::vector<Tensor>& all, std::size_t k) {
+    return k < all.size() ? &all[k] : nullptr;
   };
   if (array == weights_array)
     return {shard.master ? &shard.master : &shard.copy, where.slot, sharding_.own(segment)};
-  const auto square =
-      std::ranges::find(state.squares, array, [](const SquareSlots& s) { return s.array.name; });
-  if (square != state.squares.end())
-    return {nth(shard.squares, square - state.squares.begin()), square->slots[where.number],
-            sharding_.own(segment, square->elements)};
-  const auto k = std::ranges::find(state.elementwise, array) - state.elementwise.begin();
-  require(k < std::ssize(state.elementwise), "the optimizer has no array {} of {}; its arrays: {}",
-          array, spec_.params[p.index()].name, fmt::join(arrays(p), ", "));
-  return {nth(shard.arrays, k), where.slot, sharding_.own(segment)};
+  for (std::size_t k = 0; k < state.squares.size(); ++k)
+    if (const auto& square = state.squares[k]; has(square, where) && square.array.name == array)
+      return {nth(shard.squares, k), square.slots[where.number],
+              sharding_.own(segment, square.elements)};
+  for (std::size_t k = 0; k < state.elementwise.size(); ++k)
+    if (const auto& a = state.elementwise[k]; has(a, where) && a.name == array)
+      return {nth(shard.arrays, k), where.slot, intersection(sharding_.own(segment), a.elements)};
+  fail("the optimizer has no array {} of {}; its arrays: {}", array, spec_.params[p.index()].name,
+       fmt::join(arrays(p), ", "));
 }
 
 Range Shards::own(ParamId p, std::string_view array) const {
@@ -75,19 +84,22 @@ Range Shards::own(ParamId p, std::string_view array) const {
 Shape Shards::shape(ParamId p, std::string_view array) const {
   const auto& where = *layout_.of_param[p.index()];
   for (const auto& square : state_[where.segment].squares)
-    if (square.array.name == array) return shape_of(square.array, matrices_of(spec_, p, heads_));
+    if (has(square, where) && square.array.name == array)
+      return shape_of(square.array, matrices_of(spec_, p, heads_));
   return spec_.params[p.index()].shape;
 }
 
 std::vector<std::string> Shards::arrays(ParamId p) const {
   std::vector<std::string> all;
-  const auto& state = state_[layout_.of_param[p.index()]->segment];
-  for (const auto& name : names_) {
-    const bool square = std::ranges::any_of(
-        state.squares, [&](const SquareSlots& s) { return s.array.name == name; });
-    if (square || std::ranges::find(state.elementwise, name) != state.elementwise.end())
-      all.push_back(name);
-  }
+  const auto& where = *layout_.of_param[p.index()];
+  const auto& state = state_[where.segment];
+  std::set<std::string_view> has_names;
+  for (const auto& a : state.elementwise)
+    if (has(a, where)) has_names.insert(a.name);
+  for (const auto& square : state.squares)
+    if (has(square, where)) has_names.insert(square.array.name);
+  for (const auto& name : names_)
+    if (has_names.contains(name)) all.push_back(name);
   return all;
 }
 
@@ -305,8 +317,9 @@ void Shards::make_arrays(std::size_t segment) {
   auto& s = shards_[segment];
   if (!s.arrays.empty()) return;
   const auto& where = layout_.segments[segment];
-  for (std::size_t k = 0; k < state_[segment].elementwise.size(); ++k)
-    s.arrays.push_back(zeros(sharding_.own(where).count(), master(), MemoryKind::optimizer));
+  for (const auto& a : state_[segment].elementwise)
+    s.arrays.push_back(
+        zeros(a.most_held(sharding_.own(where).count()), master(), MemoryKind::optimizer));
   for (const auto& square : state_[segment].squares)
     s.squares.push_back(
         zeros(sharding_.own(where, square.elements).count(), master(), MemoryKind::optimizer));
@@ -326,7 +339,8 @@ void Shards::set_count(ParamId p, std::int64_t n) {
 
 ShardViews Shards::views(std::size_t segment, Range r) const {
   const auto& s = shards_[segment];
-  const auto begin = r.begin - sharding_.own(layout_.segments[segment]).begin;
+  const auto own = sharding_.own(layout_.segments[segment]);
+  const auto begin = r.begin - own.begin;
   const auto cut = [&](const Tensor& t) { return t.slice(begin, {r.count()}).view(); };
   const auto kept = this->kept(layout_.segments[segment]);
   const auto cut_kept = [&] {
@@ -334,7 +348,10 @@ ShardViews Shards::views(std::size_t segment, Range r) const {
   };
   const bool alone = s.master && s.copy.dtype() == s.master.dtype();
   ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut_kept(), {}};
-  for (const auto& a : s.arrays) v.arrays.push_back(cut(a));
+  for (std::size_t k = 0; k < s.arrays.size(); ++k)
+    if (const auto& elements = state_[segment].elementwise[k].elements; contains(elements, r))
+      v.arrays.push_back(
+          s.arrays[k].slice(r.begin - intersection(own, elements).begin, {r.count()}).view());
   return v;
 }
 

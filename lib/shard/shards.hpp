@@ -21,7 +21,7 @@ struct ShardViews {
   // `copy` is empty if the compute type equals the master type. A parameter that is never trained
   // has only `copy`, in its storage type, and an empty `master`.
   View master, copy;
-  std::vector<View> arrays;  // those with one number for each weight
+  std::vector<View> arrays;  // the element arrays (StateArrays) that contain the whole range
 };
 
 class Shards {

@@ -98,11 +98,13 @@ struct UpdateSlice {
   UpdateKind kind;
 };
 
+// Returns the slices of the parameters that are updated element by element.
 static std::vector<UpdateSlice> update_slices(const Segment& segment, const ModelSpec& spec,
                                               const Shards& shards) {
   std::vector<UpdateSlice> all;
   for (const auto& slot : segment.slots) {
-    const UpdateKind kind{slot.begin < segment.decayed, shards.count(slot.param) + 1,
+    if (slot.begin < segment.matrix_elements) continue;
+    const UpdateKind kind{contains(segment.decayed, slot.begin), shards.count(slot.param) + 1,
                           spec.params[slot.param.index()].lr_factor};
     if (all.empty() || all.back().kind != kind) {
       if (!all.empty()) all.back().range.end = slot.begin;
@@ -117,7 +119,7 @@ void Store::update(UpdateFactors factors) {
   kernel::Update step{.rule = rules_->elements, .shards = {}};
   for (std::size_t i = 0; i < layout_.segments.size(); ++i) {
     const auto& segment = layout_.segments[i];
-    if (!trainability_.trains(segment) || segment.as_matrices) continue;
+    if (!trainability_.trains(segment)) continue;
     const auto mine = sharding_.own(segment);
     for (const auto& slice : update_slices(segment, spec_, shards_)) {
       const auto r = intersection(slice.range, mine);

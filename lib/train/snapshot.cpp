@@ -72,7 +72,7 @@ static std::int64_t elements_to_copy(const Store& store) {
     elements += own;
     if (!store.has_arrays(first)) continue;
     const auto& state = store.shards().state(i);
-    elements += own * std::ssize(state.elementwise);
+    for (const auto& array : state.elementwise) elements += array.most_held(own);
     for (const auto& square : state.squares)
       elements += store.sharding().own(segment, square.elements).count();
   }

@@ -3,11 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/shard/matrices.hpp"
 #include "tests/support/tiny.hpp"
 
 namespace trireme {
 
-// Slots are disjoint, aligned, in bounds; every parameter has one; decayed ones come first.
+// Slots are disjoint, aligned, in bounds; every parameter has one; those that decay are adjacent.
 TEST(Layout, CoversEveryParameterOnce) {
   for (const auto& config : {test::tiny_gpt2(), test::tiny_llama()})
     for (const std::int64_t group : {1, 3, 8}) {
@@ -23,7 +24,7 @@ TEST(Layout, CoversEveryParameterOnce) {
           EXPECT_GE(slot.begin, end);
           end = slot.begin + slot.count;
           EXPECT_EQ(slot.count, spec.params[slot.param.index()].shape.count());
-          EXPECT_EQ(spec.params[slot.param.index()].decay, slot.begin < segment.decayed);
+          EXPECT_EQ(spec.params[slot.param.index()].decay, contains(segment.decayed, slot.begin));
         }
         EXPECT_GE(segment.elements, end);
         EXPECT_EQ(segment.elements % group, 0);
@@ -39,11 +40,45 @@ TEST(Layout, PatternsTakeDecayAway) {
 
   const auto decayed = [&](ParamId p) {
     const auto& w = *layout.of_param[p.index()];
-    return w.slot.begin < layout.segments[w.segment].decayed;
+    return contains(layout.segments[w.segment].decayed, w.slot.begin);
   };
   EXPECT_FALSE(decayed(spec.positions));
   EXPECT_FALSE(decayed(spec.blocks[1].qkv));
   EXPECT_TRUE(decayed(spec.blocks[1].projection));
+}
+
+// A unit needs one message for all of its parameters, whatever rule updates them.
+TEST(Layout, MatricesShareTheSegmentOfTheirUnit) {
+  for (const auto& config : {test::tiny_gpt2(), test::tiny_llama(), test::tiny_mixture()})
+    for (const std::vector<std::string>& no_decay : {{}, std::vector<std::string>{"*.qkv.weight"}})
+      for (const std::int64_t group : {1, 3, 8}) {
+        const auto spec = make_spec(config);
+        LayoutInput in{all_units(spec), group, no_decay, {}};
+        const auto plain = make_layout(spec, in);
+        in.as_matrices = updated_as_matrices(spec, {});
+        const auto layout = make_layout(spec, in);
+
+        EXPECT_EQ(layout.of_unit, plain.of_unit);
+        for (std::size_t i = 0; i < layout.segments.size(); ++i) {
+          const auto& segment = layout.segments[i];
+          EXPECT_EQ(segment.slots.size(), plain.segments[i].slots.size());
+          std::int64_t end = 0;
+          bool others = false;
+          for (const auto& slot : segment.slots) {
+            const bool matrix = slot.begin < segment.matrix_elements;
+            EXPECT_EQ(matrix, in.as_matrices[slot.param.index()] != 0);
+            others = others || !matrix;
+            EXPECT_GE(slot.begin, end);
+            end = slot.begin + slot.count;
+            EXPECT_TRUE(matrix ? end <= segment.matrix_elements : end <= segment.elements);
+            const auto& plain_where = *plain.of_param[slot.param.index()];
+            EXPECT_EQ(contains(segment.decayed, slot.begin),
+                      contains(plain.segments[i].decayed, plain_where.slot.begin));
+          }
+          EXPECT_EQ(segment.matrix_elements == segment.elements, !others);
+          EXPECT_EQ(segment.matrix_elements % Layout::alignment, 0);
+        }
+      }
 }
 
 TEST(Layout, WhatFreezesTogetherIsOneSegment) {

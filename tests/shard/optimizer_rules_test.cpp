@@ -13,6 +13,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Pair;
 
 const UpdateRule adamw = rule::AdamW{};
 
@@ -22,35 +23,65 @@ OptimizerRules rules_with(MatrixRule matrices, double average_decay = 0) {
   return rules;
 }
 
+// The names of a segment's element arrays, with their ranges.
+std::vector<std::pair<std::string, Range>> ranges(const StateArrays& arrays) {
+  std::vector<std::pair<std::string, Range>> all;
+  for (const auto& a : arrays.elementwise) all.emplace_back(a.name, a.elements);
+  return all;
+}
+
+// Segments of a model: that of block 0, which both rules update, and that of the embedding.
 struct Segments {
   ModelSpec spec = make_spec(test::tiny_llama());
   Layout layout;
-  const Segment *elements = nullptr, *matrices = nullptr;  // of block 0
+  const Segment *block = nullptr, *table = nullptr;
+  Range matrices, others;  // of the block
 
   explicit Segments(std::int64_t ranks) {
     LayoutInput in{all_units(spec), ranks, {}, {}};
     in.as_matrices = updated_as_matrices(spec, {});
     layout = make_layout(spec, in);
-    for (const auto i : layout.of_unit[spec.blocks[0].unit.index()])
-      (layout.segments[i].as_matrices ? matrices : elements) = &layout.segments[i];
+    block = &layout.segments[layout.of_unit[spec.blocks[0].unit.index()].at(0)];
+    table = &layout.segments[layout.of_unit[spec.table_unit.index()].at(0)];
+    matrices = {0, block->matrix_elements};
+    others = {block->matrix_elements, block->elements};
   }
 };
 
-TEST(OptimizerRules, ASegmentHasTheArraysOfItsRule) {
+TEST(OptimizerRules, AnArrayHasTheElementsOfItsRule) {
   const Segments s(2);
+  const Range table{0, s.table->elements};
   const auto muon = rules_with(matrix_rule::Muon{});
-  EXPECT_THAT(state_arrays(muon, s.spec, *s.elements, 2).elementwise,
-              ElementsAre("moment1", "moment2"));
-  EXPECT_THAT(state_arrays(muon, s.spec, *s.matrices, 2).elementwise, ElementsAre("momentum"));
-  for (const auto* segment : {s.elements, s.matrices})
+  EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.block, 2)),
+              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
+                          Pair("moment2", s.others)));
+  EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.table, 2)),
+              ElementsAre(Pair("moment1", table), Pair("moment2", table)));
+  for (const auto* segment : {s.block, s.table})
     EXPECT_THAT(state_arrays(muon, s.spec, *segment, 2).squares, IsEmpty());
   EXPECT_THAT(all_arrays(muon), ElementsAre("moment1", "moment2", "momentum"));
 
   const auto shampoo = rules_with(matrix_rule::Shampoo{});
-  EXPECT_THAT(state_arrays(shampoo, s.spec, *s.matrices, 2).elementwise, ElementsAre("momentum"));
-  EXPECT_THAT(state_arrays(shampoo, s.spec, *s.elements, 2).squares, IsEmpty());
+  EXPECT_THAT(ranges(state_arrays(shampoo, s.spec, *s.block, 2)),
+              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
+                          Pair("moment2", s.others)));
+  EXPECT_THAT(state_arrays(shampoo, s.spec, *s.table, 2).squares, IsEmpty());
   EXPECT_THAT(all_arrays(shampoo), ElementsAre("moment1", "moment2", "momentum", "left",
                                                "left_root", "right", "right_root"));
+}
+
+// No rank holds more of an array, and one holds as much.
+TEST(OptimizerRules, MemoryIsThatOfTheRankThatHoldsMost) {
+  for (const std::int64_t ranks : {1, 2, 5, 64}) {
+    const Segments s(ranks);
+    const auto arrays = state_arrays(rules_with(matrix_rule::Muon{}, 0.9), s.spec, *s.block, ranks);
+    for (const auto& a : arrays.elementwise) {
+      std::int64_t most = 0;
+      for (std::int64_t rank = 0; rank < ranks; ++rank)
+        most = std::max(most, intersection(a.elements, shard_range(*s.block, rank, ranks)).count());
+      EXPECT_EQ(a.most_held(s.block->elements / ranks), most) << a.name << " on " << ranks;
+    }
+  }
 }
 
 // Names that both rules have are one array.
@@ -64,10 +95,9 @@ TEST(OptimizerRules, AveragesAreTheLastArray) {
   const Segments s(2);
   const std::string average(average_array);
   const auto muon = rules_with(matrix_rule::Muon{}, 0.9);
-  EXPECT_THAT(state_arrays(muon, s.spec, *s.elements, 2).elementwise,
-              ElementsAre("moment1", "moment2", average));
-  EXPECT_THAT(state_arrays(muon, s.spec, *s.matrices, 2).elementwise,
-              ElementsAre("momentum", average));
+  EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.block, 2)),
+              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
+                          Pair("moment2", s.others), Pair(average, Range{0, s.block->elements})));
   EXPECT_THAT(all_arrays(muon), ElementsAre("moment1", "moment2", "momentum", average));
   EXPECT_EQ(all_arrays(rules_with(matrix_rule::Shampoo{}, 0.9)).back(), average);
 }
@@ -77,17 +107,16 @@ TEST(OptimizerRules, AveragesAreTheLastArray) {
 TEST(OptimizerRules, SquareArraysHaveTheSquaresOfAllMatrices) {
   for (const std::int64_t ranks : {1, 2, 5}) {
     const Segments s(ranks);
-    const auto arrays =
-        state_arrays(rules_with(matrix_rule::Shampoo{}), s.spec, *s.matrices, ranks);
+    const auto arrays = state_arrays(rules_with(matrix_rule::Shampoo{}), s.spec, *s.block, ranks);
     ASSERT_EQ(arrays.squares.size(), 4U);
     for (const auto& square : arrays.squares) {
       const bool rows = square.array.side == MatrixSide::rows;
       EXPECT_EQ(square.elements % (ranks * Layout::alignment), 0);
       std::int64_t end = 0;
-      ASSERT_EQ(square.slots.size(), s.matrices->slots.size());
+      ASSERT_EQ(square.slots.size(), 4U);  // the norms have none
       for (std::size_t k = 0; k < square.slots.size(); ++k) {
         const auto& slot = square.slots[k];
-        EXPECT_EQ(slot.param, s.matrices->slots[k].param);
+        EXPECT_EQ(slot.param, s.block->slots[k].param);
         EXPECT_GE(slot.begin, end);
         EXPECT_EQ(slot.begin % Layout::alignment, 0);
         end = slot.begin + slot.count;
@@ -104,16 +133,6 @@ TEST(OptimizerRules, SquareArraysHaveTheSquaresOfAllMatrices) {
     EXPECT_EQ(arrays.squares[0].array.name, "left");
     EXPECT_EQ(arrays.squares[2].array.side, MatrixSide::columns);
   }
-}
-
-// Parameters of one rule are a segment of their own, so that their arrays have one length.
-TEST(OptimizerRules, NoSegmentHasBothRules) {
-  const Segments s(3);
-  const auto whole = updated_as_matrices(s.spec, {});
-  for (const auto& segment : s.layout.segments)
-    for (const auto& slot : segment.slots)
-      EXPECT_EQ(segment.as_matrices, whole[slot.param.index()] != 0) << segment.name;
-  ASSERT_TRUE(s.elements && s.matrices);
 }
 
 }  // namespace
