@@ -186,10 +186,9 @@ void warn_of_settings(const Deck& deck, const CheckpointMeta& from, const Datase
 }
 
 void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial) {
-  if (deck.adapter.rank > 0) return;
   const auto steps = end_of_run(deck.train, deck.data.context, {}).steps;
-  if (!updates_matrices(deck.optimizer, make_spec(deck.model, deck.adapter), deck.freeze,
-                        {0, steps}))
+  if (!updates_base_matrices(deck.optimizer, make_spec(deck.model, deck.adapter), deck.freeze,
+                             {0, steps}))
     return;
   std::string before = "may have been trained with AdamW in another program";
   if (!initial.meta().deck.empty()) {
@@ -203,8 +202,8 @@ void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial
   log_warning(
       "optimizer.name = \"{}\" trains the weights of {}, which {}. Fine-tuning such a model with "
       "Muon often gives a worse model than with AdamW (Qu et al. 2026, arXiv 2605.10468), and "
-      "Shampoo's steps are similar to Muon's. Set optimizer.name = \"adamw\", or train adapters "
-      "(adapter.rank), which reduces the difference",
+      "Shampoo's steps are similar to Muon's. Set optimizer.name = \"adamw\", or train only "
+      "adapters (adapter.rank), which reduces the difference",
       name_of(deck.optimizer.name), initial.directory().string(), before);
 }
 

@@ -257,6 +257,7 @@ constexpr FamiliarName training_names[] = {
     {"muon_use_nesterov", "optimizer.matrix_nesterov", ""},
     {"use_nesterov", "optimizer.matrix_nesterov",
      "is optimizer.matrix_nesterov here, or optimizer.nesterov for sgd"},
+    {"muon_scale", "optimizer.matrix_scale", ""},
     {"muon_scale_mode", "optimizer.matrix_scale", scale_modes},
     {"scale_mode", "optimizer.matrix_scale", scale_modes},
     {"muon_extra_scale_factor", "optimizer.matrix_scale", extra_scale},

@@ -11,42 +11,10 @@
 #include "lib/keys/value.hpp"
 #include "lib/shard/freeze.hpp"
 #include "lib/shard/matrices.hpp"
+#include "lib/train/optimizer.hpp"
 
 namespace trireme {
 namespace {
-
-struct UsualRates {
-  double least, most;
-};
-
-double two_digits(double x) {
-  return std::stod(fmt::format("{:.1e}", x));
-}
-
-// Returns the learning rates that papers and model cards report: 5e-7 (preference training) to 1e-2
-// for AdamW, a tenth of that for Lion (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's
-// learning rates if its steps are as large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its
-// learning rates are 2e-4 (DeepSpeed's fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024).
-// A step of Shampoo is as large as a step of Muon, but a momentum of m adds up to 1 / (1 - m)
-// steps.
-UsualRates usual_rates(const OptimizerConfig& o) {
-  constexpr UsualRates of_adamw{5e-7, 1e-2};
-  const auto of_muon = o.matrix_scale == MatrixScale::adamw ? of_adamw : UsualRates{2e-4, 0.05};
-  switch (o.name) {
-    case OptimizerKind::adamw:
-      return of_adamw;
-    case OptimizerKind::lion:
-      return {5e-8, 1e-3};
-    case OptimizerKind::sgd:
-      return {1e-5, 10};
-    case OptimizerKind::muon:
-      return of_muon;
-    case OptimizerKind::shampoo:
-      return {two_digits(of_muon.least * (1 - o.matrix_momentum)),
-              two_digits(of_muon.most * (1 - o.matrix_momentum))};
-  }
-  fail("no optimizer has the number {}", static_cast<int>(o.name));
-}
 
 // Describes a learning rate ten times above or below the usual ones.
 std::string about_rate(std::string_view key, double lr, UsualRates usual,
@@ -151,9 +119,13 @@ std::string about_patterns(const OptimizerConfig& o, const ModelSpec& spec,
 
 }  // namespace
 
-bool updates_matrices(const OptimizerConfig& o, const ModelSpec& spec,
-                      std::span<const FreezeRule> rules, StepSpan steps) {
-  return sees_matrices(o.name) && updated(o, spec, trained_in(spec, rules, steps)).matrices;
+bool updates_base_matrices(const OptimizerConfig& o, const ModelSpec& spec,
+                           std::span<const FreezeRule> rules, StepSpan steps) {
+  if (!sees_matrices(o.name)) return false;
+  auto trained = trained_in(spec, rules, steps);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    trained[i] = trained[i] && !is_of_adapter(spec.params[i]);
+  return updated(o, spec, trained).matrices;
 }
 
 std::vector<std::string> optimizer_warnings(const OptimizerConfig& o, const ModelSpec& spec,

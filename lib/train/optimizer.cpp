@@ -39,6 +39,34 @@ static MatrixRule rule_of_matrices(const OptimizerConfig& o) {
                            .polynomials = o.muon_polynomials};
 }
 
+static double two_digits(double x) {
+  return std::stod(fmt::format("{:.1e}", x));
+}
+
+// The learning rates are 5e-7 (preference training) to 1e-2 for AdamW, a tenth of that for Lion
+// (Chen et al. 2023), and up to 10 for SGD. Muon has AdamW's learning rates if its steps are as
+// large (Liu et al. 2025, arXiv 2502.16982). Otherwise, its learning rates are 2e-4 (DeepSpeed's
+// fine-tuning of Moonlight) to 0.05 (Jordan et al. 2024). A step of Shampoo is as large as a step
+// of Muon, but a momentum of m adds up to 1 / (1 - m) steps.
+UsualRates usual_rates(const OptimizerConfig& o) {
+  constexpr UsualRates of_adamw{5e-7, 1e-2};
+  const auto of_muon = o.matrix_scale == MatrixScale::adamw ? of_adamw : UsualRates{2e-4, 0.05};
+  switch (o.name) {
+    case OptimizerKind::adamw:
+      return of_adamw;
+    case OptimizerKind::lion:
+      return {5e-8, 1e-3};
+    case OptimizerKind::sgd:
+      return {1e-5, 10};
+    case OptimizerKind::muon:
+      return of_muon;
+    case OptimizerKind::shampoo:
+      return {two_digits(of_muon.least * (1 - o.matrix_momentum)),
+              two_digits(of_muon.most * (1 - o.matrix_momentum))};
+  }
+  fail("no optimizer has the number {}", static_cast<int>(o.name));
+}
+
 OptimizerRules optimizer_rules(const OptimizerConfig& o, double average_decay) {
   OptimizerRules rules{.elements = rule_of_elements(o), .average_decay = average_decay};
   if (!sees_matrices(o.name)) return rules;

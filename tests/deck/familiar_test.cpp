@@ -113,6 +113,7 @@ const Known known[] = {
     // Of optimizers that see matrices.
     {"muon_momentum", "muon_momentum is optimizer.matrix_momentum here"},
     {"muon_use_nesterov", "muon_use_nesterov is optimizer.matrix_nesterov here"},
+    {"muon_scale", "muon_scale is optimizer.matrix_scale here"},
     {"muon_scale_mode", "\"unit_rms_norm\" is \"sqrt(out/in)\""},
     {"muon_extra_scale_factor", "contains the factor 0.2"},
     {"adjust_lr_fn", "\"match_rms_adamw\" is \"0.2 sqrt(max(out, in))\""},

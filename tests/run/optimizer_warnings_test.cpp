@@ -108,8 +108,20 @@ TEST(OptimizerWarnings, OnlyTheStepsThatFollowCount) {
   EXPECT_THAT(warnings_of(o, gpt2(), matrices, 3), ElementsAre(HasSubstr("updates no matrix")));
   const std::vector<FreezeRule> all{{.pattern = "*", .from_step = 3}};
   EXPECT_THAT(warnings_of(muon_with(0.02, {}), gpt2(), all, 3), IsEmpty());
-  EXPECT_TRUE(updates_matrices(o, gpt2(), matrices, {2, 10}));
-  EXPECT_FALSE(updates_matrices(o, gpt2(), matrices, {3, 10}));
+  EXPECT_TRUE(updates_base_matrices(o, gpt2(), matrices, {2, 10}));
+  EXPECT_FALSE(updates_base_matrices(o, gpt2(), matrices, {3, 10}));
+}
+
+// Base weights that adapter.also_train trains are no adapters.
+TEST(OptimizerWarnings, MatricesOfTheBaseModelAreNotThoseOfAdapters) {
+  const auto o = muon_with(0.02, 6e-4);
+  const auto updates = [&](const AdapterConfig& adapter) {
+    return updates_base_matrices(o, make_spec(test::tiny_gpt2(), adapter), {}, {0, 10});
+  };
+  EXPECT_TRUE(updates({}));
+  EXPECT_FALSE(updates({.rank = 2}));
+  EXPECT_TRUE(updates({.rank = 2, .patterns = {"*.qkv.*"}, .also_train = {"*.ffn_in.*"}}));
+  EXPECT_FALSE(updates({.rank = 2, .patterns = {"*.qkv.*"}, .also_train = {"*norm*"}}));
 }
 
 }  // namespace
