@@ -22,8 +22,8 @@ struct StepSpan {
 std::vector<std::string> optimizer_warnings(const OptimizerConfig&, const ModelSpec&,
                                             std::span<const FreezeRule>, StepSpan);
 
-// Returns whether an optimizer of matrices updates any matrix in these steps that does not belong to
-// an adapter.
+// Returns whether an optimizer of matrices updates any matrix in these steps that does not belong
+// to an adapter.
 bool updates_base_matrices(const OptimizerConfig&, const ModelSpec&, std::span<const FreezeRule>,
                            StepSpan);
 
