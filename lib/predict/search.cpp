@@ -13,7 +13,7 @@ namespace {
 // Returns false if the model has rules for some blocks. Bounds come from models of one or two
 // blocks, to which these rules do not apply.
 bool has_bounds(const PlanInput& in) {
-  return in.setup.freeze.empty() && in.setup.fp8.same_in_all_blocks();
+  return in.setup.fp8.same_in_all_blocks();
 }
 
 class Search {

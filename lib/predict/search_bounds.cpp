@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/trace.hpp"
+#include "lib/base/pattern.hpp"
 #include "lib/predict/recorder.hpp"
 #include "lib/predict/simulate.hpp"
 #include "lib/train/optimizer.hpp"
@@ -28,14 +29,14 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
 
 // Returns the input for a model of `layers` blocks on one stage, with `microbatches` micro-batches.
 // Either all blocks have experts or none has. All blocks have the window if any block has one. No
-// block has rotary positions if any block has none. Name patterns are removed. There must be no
-// freeze rules.
+// block has rotary positions if any block has none. Rules that select parameters are removed.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;
   c.schedule = ScheduleKind::one_f_one_b;
   c.chunks = 1;
   auto out = input_of(in, c);
+  out.setup.freeze = {};
   out.setup.segments = {};
   out.setup.optimizer.no_decay = {};
   out.setup.optimizer.adamw_patterns = {};
@@ -120,16 +121,28 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
 
 }  // namespace
 
+// Returns true if a [[freeze]] rule freezes a parameter of the unit in any step.
+static bool freezes(const PlanInput& in, const ModelSpec& spec, UnitId unit) {
+  return std::ranges::any_of(spec.params, [&](const ParamSpec& p) {
+    return p.unit == unit && std::ranges::any_of(in.setup.freeze, [&](const FreezeRule& rule) {
+             return matches(rule.pattern, p.name);
+           });
+  });
+}
+
 SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
                            const MachineModel& machine)
     : input_(in), target_(target), machine_(machine) {
   const auto spec = make_spec(in.setup.model, in.setup.adapter);
+  bool trained_before = in.setup.freeze.empty();
   for (std::int64_t l = 0; l < spec.config.layers; ++l) {
+    const auto unit = spec.blocks[static_cast<std::size_t>(l)].unit;
+    const bool trained = !freezes(in, spec, unit);
+    full_.push_back(trained && trained_before);
+    trained_before = trained_before || trained;
     Parameters of;
     for (const auto& p : spec.params) {
-      if (p.unit != spec.blocks[static_cast<std::size_t>(l)].unit ||
-          p.learns_from != LearnsFrom::gradients)
-        continue;
+      if (p.unit != unit || p.learns_from != LearnsFrom::gradients) continue;
       if (p.expert < 0) of.stage += static_cast<double>(p.shape.count());
       if (p.expert == 0) of.of_expert += static_cast<double>(p.shape.count());
     }
@@ -144,8 +157,11 @@ const std::vector<SearchBounds::Count>& SearchBounds::blocks(const Pipeline& p) 
   std::int64_t layer = 0;
   for (const auto n : blocks_of_stages(make_spec(model), context_of(input_.setup), {}, p)) {
     auto& count = known.emplace_back(Count{});
-    for (const auto end = layer + n; layer < end; ++layer)
-      ++count[has_experts(model, layer) ? mixture : dense];
+    for (const auto end = layer + n; layer < end; ++layer) {
+      const auto type = has_experts(model, layer) ? mixture : dense;
+      ++count.all[type];
+      if (full_[static_cast<std::size_t>(layer)]) ++count.full[type];
+    }
   }
   return known;
 }
@@ -180,7 +196,8 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, Bl
   for (std::size_t i = 0; i < each.size(); ++i) {
     each[i].forward = two.forward[i] - one.forward[i];
     each[i].backward = two.backward[i] - one.backward[i];
-    each[i].rest = one.forward[i] + one.backward[i] - each[i].both();
+    each[i].rest = one.forward[i] - each[i].forward;
+    if (input_.setup.freeze.empty()) each[i].rest += one.backward[i] - each[i].backward;
     less_in_first = std::max(less_in_first, each[i].backward - one.first_backward[i]);
   }
   return b.emplace(Block{
@@ -235,12 +252,14 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
     const auto& there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(stage, chunk))];
     std::array<double, 2> gathered{}, shared{};
     for (const auto type : block_types) {
-      if (there[type] == 0) continue;
-      const auto n = static_cast<double>(there[type]);
+      if (there.all[type] == 0) continue;
       const auto& b = block(c, stage, type);
+      all.forward += static_cast<double>(there.all[type]) * b.forward;
+      all.both += static_cast<double>(there.all[type]) * b.forward;
+      if (there.full[type] == 0) continue;
+      const auto n = static_cast<double>(there.full[type]);
       const auto& s = shard(c, stage, type);
-      all.forward += n * b.forward;
-      all.both += n * b.both();
+      all.both += n * b.backward;
       for (std::size_t i = 0; i < once.size(); ++i) {
         once[i] += n * s.gather[i].step;
         at_least[i] += n / 2 * s.gather[i].microbatch;
@@ -265,7 +284,6 @@ SearchBounds::StageSums SearchBounds::sums(const RunChoice& c, int stage) {
 // micro-batch through all stages. Gradients that are reduced once per step leave after the forward
 // pass of the last micro-batch. With 1F1B, this pass is after all other work.
 double SearchBounds::seconds(const RunChoice& c) {
-  if (!input_.setup.freeze.empty()) return 0;
   const auto m = static_cast<double>(microbatches_of(input_, c));
   const bool whole = c.zero_stage == 0, plain = c.schedule == ScheduleKind::one_f_one_b;
   const bool once = c.gather == ZeroCadence::step && !whole,
@@ -288,7 +306,7 @@ double SearchBounds::seconds(const RunChoice& c) {
     }
     above += s.both;
     for (const auto type : block_types)
-      if (const auto n = of_stage[static_cast<std::size_t>(stage)][type]; n > 0)
+      if (const auto n = of_stage[static_cast<std::size_t>(stage)].all[type]; n > 0)
         down += static_cast<double>(n) * block(c, stage, type).forward;
   }
   if (c.grid.pipe > 1) return most;
@@ -314,7 +332,9 @@ double SearchBounds::state_bytes(const RunChoice& c, const Count& blocks) const 
   double bytes = 0;
   for (const auto type : block_types) {
     const auto& p = parameters_[type];
-    bytes += static_cast<double>(blocks[type]) * each *
+    const auto full = static_cast<double>(blocks.full[type]),
+               others = static_cast<double>(blocks.all[type]) - full;
+    bytes += (full * each + others * compute) *
              (p.stage / n + p.of_expert * own_experts(input_, c) / of_experts);
   }
   return bytes;
@@ -327,7 +347,7 @@ double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
   double bytes = 0;
   for (const auto type : block_types) {
     const auto& p = parameters_[type];
-    bytes += static_cast<double>(blocks[type]) * bytes_each *
+    bytes += static_cast<double>(blocks.full[type]) * bytes_each *
              (p.stage + (experts_too ? p.of_expert * own_experts(input_, c) : 0));
   }
   return bytes;
@@ -339,13 +359,15 @@ double SearchBounds::gathered_bytes(const RunChoice& c, const Count& blocks,
 // each chunk as there are stages, for any number of chunks. On a fold, when the first micro-batch
 // comes back, all other micro-batches in flight are in the first chunk.
 double SearchBounds::bytes(const RunChoice& c) {
-  if (!input_.setup.freeze.empty()) return 0;
   const Pipeline pipe{c.schedule, c.grid.pipe, c.chunks};
   const auto& of_stage = blocks(pipe);
   Count first{};
   for (int chunk = 0; chunk < c.chunks; ++chunk)
-    for (const auto type : block_types)
-      first[type] += of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))][type];
+    for (const auto type : block_types) {
+      const auto& there = of_stage[static_cast<std::size_t>(pipe.virtual_stage(0, chunk))];
+      first.all[type] += there.all[type];
+      first.full[type] += there.full[type];
+    }
   const auto compute = static_cast<double>(bytes_of(input_.setup.compute));
   const double sent = input_.setup.zero.gather_type == GatherType::fp8 ? 1 : compute;
   const double gathered = c.gather == ZeroCadence::step ? gathered_bytes(c, first, sent) : 0;
@@ -356,7 +378,8 @@ double SearchBounds::bytes(const RunChoice& c) {
   const auto saved_of = [&](const Count& blocks, std::int64_t most, std::int64_t microbatches) {
     double bytes = 0;
     for (const auto type : block_types)
-      if (blocks[type] > 0) bytes += static_cast<double>(blocks[type]) * block(c, 0, type).saved;
+      if (const auto n = blocks.full[type]; n > 0)
+        bytes += static_cast<double>(n) * block(c, 0, type).saved;
     return bytes * static_cast<double>(std::min(most, microbatches));
   };
   const auto saved = [&](std::int64_t microbatches) {

@@ -19,8 +19,6 @@ class SearchBounds {
  public:
   SearchBounds(const PlanInput&, const DryTarget&, const MachineModel&);
 
-  // With [[freeze]] rules, both are 0: frozen parameters need less time and memory than the
-  // recorded models, which train all of their parameters.
   double seconds(const RunChoice&);  // lower bound on the seconds of a step
   double bytes(const RunChoice&);    // lower bound on the bytes of a rank
 
@@ -28,7 +26,12 @@ class SearchBounds {
   // Whether a block has one MLP (dense) or experts (mixture).
   enum BlockType : std::uint8_t { dense, mixture };
   static constexpr std::array block_types = {dense, mixture};
-  using Count = std::array<std::int64_t, 2>;  // number of blocks of each type
+  // Numbers of blocks of each type. `full` are the blocks that surely compute all gradients, as the
+  // recorded models do: no [[freeze]] rule freezes any of their parameters, and a block before them
+  // is trained. All other blocks count with their forward pass and weights only.
+  struct Count {
+    std::array<std::int64_t, 2> all{}, full{};
+  };
 
   // Lower bounds for one micro-batch of one block on one rank.
   struct Block {
@@ -36,7 +39,9 @@ class SearchBounds {
     // Seconds by which the backward pass of the model's first block is shorter than `backward`.
     // With adapters, this block computes no gradient of its input.
     double less_in_first = 0;
-    double rest = 0;   // seconds of embedding and head, forward and backward pass
+    // Seconds of embedding and head, forward and backward pass. With [[freeze]] rules, only the
+    // forward pass.
+    double rest = 0;
     double saved = 0;  // bytes kept from the forward to the backward pass
     double both() const { return forward + backward; }
   };
@@ -66,8 +71,7 @@ class SearchBounds {
   const Block& block(const RunChoice&, int stage, BlockType);
   const Shard& shard(const RunChoice&, int stage, BlockType);
   StageSums sums(const RunChoice&, int stage);
-  // Returns a lower bound on the bytes of a rank's state. `Count` is the number of blocks of each
-  // type.
+  // Returns a lower bound on the bytes of a rank's state.
   double state_bytes(const RunChoice&, const Count&) const;
   double gathered_bytes(const RunChoice&, const Count&, double bytes_each) const;
   // Returns the seconds of a queue, given the seconds of its two communicators.
@@ -78,13 +82,14 @@ class SearchBounds {
   int before(const RunChoice&, int stage, std::initializer_list<int> sizes) const;
   // Returns the type of the model's first block.
   BlockType first_type() const;
-  // Returns the number of blocks of each type on each virtual stage.
+  // Returns the numbers of blocks on each virtual stage.
   const std::vector<Count>& blocks(const Pipeline&);
 
   const PlanInput& input_;
   const DryTarget& target_;
   const MachineModel& machine_;
   std::array<Parameters, 2> parameters_;  // indexed by BlockType
+  std::vector<bool> full_;                // indexed by block
   std::map<std::tuple<int, int, std::int64_t, Recompute, int, BlockType>, std::optional<Block>>
       blocks_;
   std::map<std::tuple<int, int, int, int, ZeroCadence, ZeroCadence, int, BlockType>, Shard> shards_;
