@@ -242,8 +242,8 @@ struct StageBlocks {
 static std::vector<StageBlocks> blocks_of_ranks(const PlanInput& in) {
   const auto& model = in.setup.model;
   const auto pipe = pipeline_of(in.setup, in.grid.pipe);
-  const auto each =
-      blocks_of_stages(make_spec(model), context_of(in.setup), in.setup.stage_layers, pipe);
+  const auto each = blocks_of_stages(make_spec(model, in.setup.adapter), context_of(in.setup),
+                                     in.setup.stage_layers, pipe);
   std::vector<StageBlocks> stages(static_cast<std::size_t>(pipe.stages));
   std::int64_t layer = 0;
   for (std::size_t v = 0; v < each.size(); ++v) {

@@ -155,7 +155,8 @@ const std::vector<SearchBounds::Count>& SearchBounds::blocks(const Pipeline& p) 
   if (!known.empty()) return known;
   const auto& model = input_.setup.model;
   std::int64_t layer = 0;
-  for (const auto n : blocks_of_stages(make_spec(model), context_of(input_.setup), {}, p)) {
+  const auto spec = make_spec(model, input_.setup.adapter);
+  for (const auto n : blocks_of_stages(spec, context_of(input_.setup), {}, p)) {
     auto& count = known.emplace_back(Count{});
     for (const auto end = layer + n; layer < end; ++layer) {
       const auto type = has_experts(model, layer) ? mixture : dense;

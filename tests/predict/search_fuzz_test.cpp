@@ -24,11 +24,7 @@ static std::vector<FreezeRule> drawn_rules(Draw& d, const ModelConfig& model) {
   return rules;
 }
 
-enum class Frozen : std::uint8_t { none, some };
-
-static void expect_bounds_below(Draw& d, Frozen frozen) {
-  auto s = test::drawn_search(d);
-  if (frozen == Frozen::some) s.in.setup.freeze = drawn_rules(d, s.in.setup.model);
+static void expect_bounds_below(Draw& d, test::DrawnSearch s) {
   const auto target = s.target();
   SearchBounds bounds(s.in, target, s.machine);
   for (const auto& c : test::drawn_choices(d, s, 12)) {
@@ -40,23 +36,41 @@ static void expect_bounds_below(Draw& d, Frozen frozen) {
 }
 
 TEST(SearchFuzz, BoundsAreNeverAboveTheTruth) {
-  fuzz([](Draw& d) { expect_bounds_below(d, Frozen::none); }, nothing);
+  fuzz([](Draw& d) { expect_bounds_below(d, test::drawn_search(d)); }, nothing);
 }
 
 TEST(SearchFuzz, BoundsHoldForFrozenParameters) {
-  fuzz([](Draw& d) { expect_bounds_below(d, Frozen::some); }, nothing);
+  fuzz(
+      [](Draw& d) {
+        auto s = test::drawn_search(d);
+        s.in.setup.freeze = drawn_rules(d, s.in.setup.model);
+        expect_bounds_below(d, s);
+      },
+      nothing);
+}
+
+// Adapters so large that they decide how blocks are divided into stages.
+TEST(SearchFuzz, BoundsHoldForLargeAdapters) {
+  fuzz(
+      [](Draw& d) {
+        auto s = test::drawn_search(d);
+        s.in.setup.exact_chunk = 0;
+        s.in.setup.adapter.rank = 40;
+        expect_bounds_below(d, s);
+      },
+      nothing);
 }
 
 // One of 96 microbatches, in one of which a step clears what lies between parameters.
 TEST(SearchFuzz, BoundsCountOnceWhatAStepDoesOnce) {
   Draw d(1, 41);
-  expect_bounds_below(d, Frozen::none);
+  expect_bounds_below(d, test::drawn_search(d));
 }
 
 // Adapters in one block, which computes no gradient of its input.
 TEST(SearchFuzz, BoundsCountTheFirstBlockOfAModelWithAdapters) {
   Draw d(20261201, 6);
-  expect_bounds_below(d, Frozen::none);
+  expect_bounds_below(d, test::drawn_search(d));
 }
 
 // Memory and messages of all that is shown are those of its plan.
