@@ -3,7 +3,7 @@
 Jordan et al. 2024, https://kellerjordan.github.io/posts/muon: momentum, Nesterov's, and five Newton-Schulz steps on the
 gradient of each matrix; queries, keys and values, gate and up, and each expert are matrices of their own; tables, heads,
 routers, norms and biases go to AdamW. That this is torch's Muon is shown, too: by torch's own code in f64. Polar Express
-(Amsel et al. 2025, arXiv 2505.16932) changes the polynomials alone.
+(Amsel et al. 2025, arXiv 2505.16932) has other polynomials and another scaling of their input.
 """
 import math
 from dataclasses import dataclass, replace
@@ -29,7 +29,8 @@ SCALES = {
     "sqrt(out/in)": ("spectral_unclamped", lambda rows, columns: (rows / columns) ** 0.5),
 }
 
-# By the deck's names: a, b, c of each step, and the factor and the addend of the norm that the steps start from.
+# Names in the deck -> (a, b, c) of each step, and the factor and eps in g / (factor ||g|| + eps). The numbers of Polar
+# Express are those of modded-nanogpt, https://github.com/KellerJordan/modded-nanogpt.
 POLYNOMIALS = {
     "jordan": ([(3.4445, -4.7750, 2.0315)] * 5, 1, 1e-7),
     "polar-express": ([(8.156554524902461, -22.48329292557795, 15.878769915207462),
@@ -48,10 +49,15 @@ class Setting:
     clip: float = 0.0
     polynomials: str = "jordan"
     lr: float = LR
-    bound: float = training_test.BOUND
+
+    @property
+    def bound(self):
+        """Polar Express multiplies errors of a small singular value by the product of its a, 990, which with sums of 88
+        terms of f64 is still below this bound: 990 * 88 * 2^-53 = 9.7e-12. Jordan's polynomials multiply them by 485."""
+        return training_test.BOUND
 
     def matrix(self):
-        """The optimizer of one matrix."""
+        """Returns the optimizer of one matrix."""
         return Muon(self)
 
     def section(self):
@@ -61,6 +67,7 @@ muon_polynomials = "{self.polynomials}"
 {self.common()}"""
 
     def common(self):
+        """Returns the keys that Muon and Shampoo share."""
         return f"""
 lr = {self.lr}
 weight_decay = {DECAY}
@@ -267,7 +274,7 @@ def cases():
     yield "gpt2-polar-express", lambda program: trains("gpt2", program, express)
     each = replace(express, nesterov=False, heads="each")
     yield "qwen3-polar-express-heads", lambda program: trains("qwen3", program, each)
-    # Matrices and their owners differ between stages, and 3 and 8 ranks divide elements unevenly.
+    # parallel.data divides the batch.
     for name, batch, ranks, grid in (("mistral", 6, 6, ["parallel.data=3", "parallel.pipe=2", "zero.stage=1"]),
                                      ("gpt2", 8, 8, ["parallel.data=8", "zero.stage=3"])):
         grids = {f"{ranks} ranks": (ranks, grid)}

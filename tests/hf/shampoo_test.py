@@ -11,8 +11,11 @@ import muon_test
 import training_test
 from muon_test import DECAY, MOMENTUM, SCALES
 
-LONGEST = 88  # terms of a sum over rows or columns: the widest matrix of flavours.py
-SUMS = 9  # that a root's error counts: one for the average, four products whose errors count twice
+# Terms of the longest sum over rows or columns of a matrix (flavours.py).
+TERMS = 88
+# Sums that may change L / ||L||: that of the average, and those of a root's four first products. Errors of later products
+# count less and less, by 1 / 2.4 each, so that all together are below twice the first.
+SUMS = 9
 
 
 @dataclass
@@ -23,11 +26,12 @@ class Setting(muon_test.Setting):
     eps: float = 1e-2
     every: int = 1
 
-    def __post_init__(self):
-        # The power -1/4 of an eigenvalue, which is at least eps, has 1 / (4 eps) times the error of L / ||L||. A step may be
-        # where both roots are smallest, eps^(1/4) of their largest, so errors of roots and gradients grow by eps^(-1/2).
-        root = SUMS * LONGEST * 2 ** -53 / (4 * self.eps)
-        self.bound = (training_test.BOUND + 2 * root) / self.eps ** 0.5
+    @property
+    def bound(self):
+        """An error of L / ||L|| changes the power -1/4 of an eigenvalue, which is at least eps, by 1 / (4 eps) times as much.
+        The step may lie where both roots are smallest, and errors where both are largest, eps^(-1/4) times as large."""
+        root = SUMS * TERMS * 2 ** -53 / (4 * self.eps)
+        return (training_test.BOUND + 2 * root) / self.eps ** 0.5
 
     def matrix(self):
         return Shampoo(self)
@@ -42,14 +46,14 @@ shampoo_every = {self.every}
 
 
 def inverse_root(a, eps):
-    """(a / ||a|| + eps I)^(-1/4), where zero divided by its norm is zero."""
+    """Returns (a / ||a|| + eps I)^(-1/4). If a is zero, so is a / ||a||."""
     norm = a.norm()
     values, vectors = torch.linalg.eigh(a / norm if norm > 0 else a)
     return vectors * (values + eps) ** -0.25 @ vectors.T
 
 
 class Shampoo:
-    """Of one matrix."""
+    """The optimizer of one matrix."""
 
     def __init__(self, setting):
         self.setting, self.m, self.left, self.right, self.t = setting, 0, 0, 0, 0
@@ -63,7 +67,7 @@ class Shampoo:
             self.roots = inverse_root(self.left, s.eps), inverse_root(self.right, s.eps)
         o = self.roots[0] @ g @ self.roots[1]
         norm = o.norm()
-        if norm > 0:  # a gradient of zero has a step of zero
+        if norm > 0:  # A zero gradient has a zero step.
             o = o * (min(w.shape) ** 0.5 / norm)
         o = SCALES[s.scale][1](*w.shape) * o
         self.m = MOMENTUM * self.m + o
@@ -72,14 +76,13 @@ class Shampoo:
 
 
 def cases():
-    """Names and what they train."""
     heads = {"nesterov": False, "scale": "sqrt(out/in)", "heads": "each", "clip": 0.3}
     for title, name, setting in (("gpt2", "gpt2", Setting()),
                                  ("mistral-every-2", "mistral", Setting(every=2)),
                                  ("qwen3-heads-every-2", "qwen3", Setting(every=2, eps=1e-3, **heads)),
                                  ("qwen2-moe-every-2", "qwen2-moe", Setting(every=2))):
         yield title, lambda program, name=name, setting=setting: muon_test.trains(name, program, setting)
-    # The first gradient of each `a` is zero. With every = 3, the second step uses the roots of this zero average.
+    # The first gradient of each `a` is zero. With every = 3, the second step uses the roots from this zero gradient.
     adapters = Setting(every=3, scale="0.2 sqrt(max(out, in))")
     for name in ("gpt2", "qwen3"):
         yield f"{name}-adapters", lambda program, name=name: muon_test.adapts(name, program, adapters)
