@@ -57,19 +57,19 @@ def steps_of(ids, context, batches=(BATCH,) * STEPS):
     return list(zip(inputs, targets))
 
 
-def expect_near(got, want, what):
+def expect_near(got, want, what, bound=BOUND):
     off = max(abs(a - b) / abs(b) for a, b in zip(got, want, strict=True))
-    assert off <= BOUND, f"{what} differ by {off:.1e}: {got} for {want}"
+    assert off <= bound, f"{what} differ by {off:.1e}: {got} for {want}"
     return off
 
 
-def expect_weights(got, want):
+def expect_weights(got, want, bound=BOUND):
     assert sorted(got) == sorted(want), f"weights are {sorted(got)}, expected {sorted(want)}"
     worst = 0.0
     for name, w in want.items():
         assert got[name].dtype == torch.float64 and got[name].shape == w.shape, f"{name}: {got[name].dtype} {got[name].shape}"
         off = float((got[name] - w).abs().max()) / max(float(w.abs().max()), 0.02)
-        assert off <= BOUND, f"{name} differs by {off:.1e} of its largest element"
+        assert off <= bound, f"{name} differs by {off:.1e} of its largest element"
         worst = max(worst, off)
     return worst
 
