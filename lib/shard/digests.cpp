@@ -109,13 +109,11 @@ static DigestTable digests_of_shards(Store& store, Of which, bool copies) {
     return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
   };
   for_each_slice(store, which, [&](auto i, Range r, auto first, ParamId p) {
-    const auto [master, copy, arrays] = store.shards().views(i, r);
+    const auto [master, copy, arrays, array_names] = store.shards().views(i, r);
     // Parameters that are never trained have no master weights. Their weights are in the copies.
     if (master) request.add(0, p, master, first);
-    auto array = arrays.begin();
-    for (const auto& a : store.shards().state(i).elementwise)
-      if (array != arrays.end() && contains(a.elements, r))
-        request.add(number_of(a.name), p, *array++, first);
+    for (std::size_t k = 0; k < arrays.size(); ++k)
+      request.add(number_of(array_names[k]), p, arrays[k], first);
     if (copies && copy)
       request.add(names.size() - 1, p, copy,
                   store.shards().kept(store.layout().segments[i]).count(first));

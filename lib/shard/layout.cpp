@@ -138,25 +138,21 @@ Layout make_layout(const ModelSpec& spec, const LayoutInput& in) {
     s.sent_in_fp8 = group.sent_in_fp8;
     const auto alignment = alignment_of(s);
     const auto add_slots = [&](bool as_matrix, bool decayed) {
-      const auto begin = s.elements;
       for (const auto i : params[u.index()]) {
         const bool matrix = !in.as_matrices.empty() && in.as_matrices[i] != 0;
         if (matrix != as_matrix || (decay[i] != 0) != decayed || signature[i] != group) continue;
-        const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count()};
+        const Slot slot{ParamId::at(i), s.elements, spec.params[i].shape.count(), decayed};
         s.elements = padded(s.elements + slot.count, alignment);
         layout.of_param[i] = {layout.segments.size(), s.slots.size(), slot};
         s.slots.push_back(slot);
       }
-      return Range{begin, s.elements};
     };
-    // Matrices are first, and all parameters with weight decay are adjacent.
-    add_slots(true, false);
-    const auto matrices = add_slots(true, true), others = add_slots(false, true);
-    add_slots(false, false);
-    s.decayed = {matrices.begin, others.end};
-    const bool only_matrices = matrices.end == s.elements;
+    for (const bool decayed : {true, false}) add_slots(false, decayed);
+    const auto others = s.elements;
+    for (const bool decayed : {true, false}) add_slots(true, decayed);
+    const bool has_matrices = s.elements > others;
     s.elements = padded(s.elements, in.ranks * alignment);
-    s.matrix_elements = only_matrices ? s.elements : matrices.end;
+    s.matrices_begin = has_matrices ? others : s.elements;
     if (!layout.of_unit[u.index()].empty())
       s.name += fmt::format(" (segment {})", layout.of_unit[u.index()].size());
     layout.of_unit[u.index()].push_back(layout.segments.size());

@@ -1,7 +1,9 @@
 #pragma once
 // The layout of parameters in memory. Each unit is divided into segments: flat, contiguous arrays
 // of parameters that freeze together. Each segment is divided into one shard per rank. Parameters
-// with weight decay are first in a segment, so an optimizer update covers two flat ranges. All
+// that the optimizer's rule for matrices updates are last in a segment. The other parameters have
+// more optimizer state, so the first rank, whose shard has no padding, holds the most state. Of
+// each kind, parameters with weight decay are first, so that updates cover few flat ranges. All
 // functions are pure.
 #include <cstdint>
 #include <optional>
@@ -17,6 +19,7 @@ namespace trireme {
 struct Slot {
   ParamId param;
   std::int64_t begin, count;  // in elements of the segment
+  bool decays = false;        // has weight decay
 };
 
 // A half-open range [begin, end) of elements.
@@ -36,12 +39,13 @@ bool contains(Range, Range);
 struct Segment {
   UnitId unit;
   std::vector<Slot> slots;
-  Range decayed;  // elements with weight decay
-  // The optimizer's rule for matrices updates elements [0, matrix_elements). All other parameters
-  // are updated element by element.
-  std::int64_t matrix_elements = 0;
   // Number of elements, including padding that makes the ranks' shards equally long and aligned.
   std::int64_t elements = 0;
+  // The optimizer's rule for matrices updates the elements from this one on. All elements before it
+  // are updated element by element.
+  std::int64_t matrices_begin = 0;
+  Range matrices() const { return {matrices_begin, elements}; }
+  Range others() const { return {0, matrices_begin}; }
   // How the segment's parameters are trained. A segment with LearnsFrom::nothing has no master
   // weights.
   LearnsFrom learns_from = LearnsFrom::gradients;

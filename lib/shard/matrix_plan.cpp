@@ -60,7 +60,7 @@ MatrixPlan plan_matrices(const ModelSpec& spec, const Layout& layout,
   std::vector<OwnedMatrix> all;
   for (const auto segment : segments)
     for (const auto& slot : layout.segments[segment].slots) {
-      if (slot.begin >= layout.segments[segment].matrix_elements) break;  // matrices are first
+      if (slot.begin < layout.segments[segment].matrices_begin) continue;
       for (const auto& matrix : matrices_of(spec, slot.param, heads)) {
         const auto begin = slot.begin + matrix.first;
         all.push_back({matrix, segment, {begin, begin + matrix.count()}, cost(matrix), 0});

@@ -69,7 +69,7 @@ const MatrixPlan& MatrixUpdates::plan(const Trainability& trainability, bool of_
   std::vector<std::size_t> segments;
   for (std::size_t i = 0; i < model_.layout.segments.size(); ++i) {
     const auto& s = model_.layout.segments[i];
-    if (s.matrix_elements > 0 && s.of_experts == of_experts && trainability.trains(s))
+    if (s.matrices().count() > 0 && s.of_experts == of_experts && trainability.trains(s))
       segments.push_back(i);
   }
   auto& planned = planned_[of_experts ? 1 : 0];

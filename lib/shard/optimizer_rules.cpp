@@ -16,7 +16,7 @@ static SquareSlots square_slots(const SquareArray& array, const MatrixOptimizer&
                                 const ModelSpec& spec, const Segment& segment, std::int64_t ranks) {
   SquareSlots all{array, {}, 0};
   for (const auto& slot : segment.slots) {
-    if (slot.begin >= segment.matrix_elements) break;  // matrices are first
+    if (slot.begin < segment.matrices_begin) continue;
     std::int64_t count = 0;
     for (const auto& matrix : matrices_of(spec, slot.param, optimizer.heads))
       count += count_of(array, matrix);
@@ -27,20 +27,23 @@ static SquareSlots square_slots(const SquareArray& array, const MatrixOptimizer&
   return all;
 }
 
+const Slot* SquareSlots::slot_of(ParamId p) const {
+  const auto found = std::ranges::find(slots, p, &Slot::param);
+  return found == slots.end() ? nullptr : &*found;
+}
+
 StateArrays state_arrays(const OptimizerRules& rules, const ModelSpec& spec, const Segment& segment,
                          std::int64_t ranks) {
   StateArrays arrays;
   const auto add = [&](std::string_view name, Range elements) {
     if (elements.count() > 0) arrays.elementwise.push_back({std::string(name), elements});
   };
-  if (segment.matrix_elements > 0) {
-    for (const auto name : elementwise_arrays(rules.matrices->rule))
-      add(name, {0, segment.matrix_elements});
+  for (const auto name : arrays_of(rules.elements)) add(name, segment.others());
+  if (segment.matrices().count() > 0) {
+    for (const auto name : elementwise_arrays(rules.matrices->rule)) add(name, segment.matrices());
     for (const auto& array : squares_of(rules.matrices->rule))
       arrays.squares.push_back(square_slots(array, *rules.matrices, spec, segment, ranks));
   }
-  for (const auto name : arrays_of(rules.elements))
-    add(name, {segment.matrix_elements, segment.elements});
   if (rules.average_decay > 0) add(average_array, {0, segment.elements});
   return arrays;
 }

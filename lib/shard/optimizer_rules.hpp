@@ -37,6 +37,7 @@ struct ElementArray {
   std::string name;
   Range elements;
 
+  bool has(const Slot& slot) const { return contains(elements, slot.begin); }
   // Returns the largest number of elements that any of the ranks holds, whose shards have `shard`
   // elements each. All ranks allocate this much, so that their memory use is equal.
   std::int64_t most_held(std::int64_t shard) const { return std::min(shard, elements.count()); }
@@ -46,8 +47,11 @@ struct ElementArray {
 // and divided into one shard per rank like the segment.
 struct SquareSlots {
   SquareArray array;
-  std::vector<Slot> slots;    // by slot of the segment, for its matrices
+  std::vector<Slot> slots;    // of the segment's parameters with matrices
   std::int64_t elements = 0;  // including padding
+
+  // Returns the slot of a parameter, or null if it has no matrices.
+  const Slot* slot_of(ParamId) const;
 };
 
 // The arrays of a segment. If weights are averaged, average_array is the last element array.

@@ -17,8 +17,7 @@ View part(const Tensor& buffer, std::int64_t at, Range r) {
 
 // Returns the elements of a matrix's square array in the segment's flat array.
 Range square_elements(const GroupUpdate& update, const OwnedMatrix& m, const SquareSlots& square) {
-  const auto& where = *update.model.layout.of_param[m.matrix.param.index()];
-  auto begin = square.slots[where.number].begin;
+  auto begin = square.slot_of(m.matrix.param)->begin;
   for (const auto& other : matrices_of(update.model.spec, m.matrix.param, update.optimizer.heads)) {
     if (other == m.matrix) break;
     begin += count_of(square.array, other);
@@ -34,9 +33,8 @@ Range GroupUpdate::held(const OwnedMatrix& m, int rank) const {
 
 UpdateFactors GroupUpdate::factors_of(const OwnedMatrix& m) const {
   auto f = factors;
-  const auto& s = segment(m);
   f.lr *= model.spec.params[m.matrix.param.index()].lr_factor;
-  if (!contains(s.decayed, m.elements)) f.decay = 0;
+  if (!model.layout.of_param[m.matrix.param.index()]->slot.decays) f.decay = 0;
   f.count = model.shards.count(m.matrix.param);
   return f;
 }
@@ -116,7 +114,7 @@ void RankRound::apply() {
   for_each_part([&](const OwnedMatrix& m, Range r, std::int64_t at) {
     auto factors = update_.factors_of(m);
     factors.scale = scale_of(update_.optimizer.scale, m.matrix.rows, m.matrix.columns);
-    const auto [master, copy, arrays] = update_.model.shards.views(m.segment, r);
+    const auto [master, copy, arrays, names] = update_.model.shards.views(m.segment, r);
     if (update_.compute() != update_.master())
       update_.model.backend.put(Queue::compute,
                                 kernel::Copy{.dst = part(wide_, at, r), .src = part(sent_, at, r)});

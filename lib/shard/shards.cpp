@@ -44,14 +44,6 @@ Tensor Shards::zeros(std::int64_t n, DType type, MemoryKind kind) const {
   return t;
 }
 
-// Return true if the array has elements of the parameter at this place.
-static bool has(const ElementArray& a, const Layout::Where& where) {
-  return contains(a.elements, where.slot.begin);
-}
-static bool has(const SquareSlots& s, const Layout::Where& where) {
-  return where.number < s.slots.size();
-}
-
 Shards::Place Shards::place(ParamId p, std::string_view array) const {
   const auto& where = *layout_.of_param[p.index()];
   const auto& segment = layout_.segments[where.segment];
@@ -63,11 +55,10 @@ Shards::Place Shards::place(ParamId p, std::string_view array) const {
   if (array == weights_array)
     return {shard.master ? &shard.master : &shard.copy, where.slot, sharding_.own(segment)};
   for (std::size_t k = 0; k < state.squares.size(); ++k)
-    if (const auto& square = state.squares[k]; has(square, where) && square.array.name == array)
-      return {nth(shard.squares, k), square.slots[where.number],
-              sharding_.own(segment, square.elements)};
+    if (const auto& square = state.squares[k]; square.array.name == array && square.slot_of(p))
+      return {nth(shard.squares, k), *square.slot_of(p), sharding_.own(segment, square.elements)};
   for (std::size_t k = 0; k < state.elementwise.size(); ++k)
-    if (const auto& a = state.elementwise[k]; has(a, where) && a.name == array)
+    if (const auto& a = state.elementwise[k]; a.name == array && a.has(where.slot))
       return {nth(shard.arrays, k), where.slot, intersection(sharding_.own(segment), a.elements)};
   fail("the optimizer has no array {} of {}; its arrays: {}", array, spec_.params[p.index()].name,
        fmt::join(arrays(p), ", "));
@@ -84,7 +75,7 @@ Range Shards::own(ParamId p, std::string_view array) const {
 Shape Shards::shape(ParamId p, std::string_view array) const {
   const auto& where = *layout_.of_param[p.index()];
   for (const auto& square : state_[where.segment].squares)
-    if (has(square, where) && square.array.name == array)
+    if (square.array.name == array && square.slot_of(p))
       return shape_of(square.array, matrices_of(spec_, p, heads_));
   return spec_.params[p.index()].shape;
 }
@@ -93,13 +84,13 @@ std::vector<std::string> Shards::arrays(ParamId p) const {
   std::vector<std::string> all;
   const auto& where = *layout_.of_param[p.index()];
   const auto& state = state_[where.segment];
-  std::set<std::string_view> has_names;
+  std::set<std::string_view> present;
   for (const auto& a : state.elementwise)
-    if (has(a, where)) has_names.insert(a.name);
+    if (a.has(where.slot)) present.insert(a.name);
   for (const auto& square : state.squares)
-    if (has(square, where)) has_names.insert(square.array.name);
+    if (square.slot_of(p)) present.insert(square.array.name);
   for (const auto& name : names_)
-    if (has_names.contains(name)) all.push_back(name);
+    if (present.contains(name)) all.push_back(name);
   return all;
 }
 
@@ -347,11 +338,14 @@ ShardViews Shards::views(std::size_t segment, Range r) const {
     return s.copy.slice(kept.count(begin), {kept.count(r.count())}).view();
   };
   const bool alone = s.master && s.copy.dtype() == s.master.dtype();
-  ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut_kept(), {}};
-  for (std::size_t k = 0; k < s.arrays.size(); ++k)
-    if (const auto& elements = state_[segment].elementwise[k].elements; contains(elements, r))
-      v.arrays.push_back(
-          s.arrays[k].slice(r.begin - intersection(own, elements).begin, {r.count()}).view());
+  ShardViews v{s.master ? cut(s.master) : View{}, alone ? View{} : cut_kept(), {}, {}};
+  for (std::size_t k = 0; k < s.arrays.size(); ++k) {
+    const auto& [name, elements] = state_[segment].elementwise[k];
+    if (!contains(elements, r)) continue;
+    v.arrays.push_back(
+        s.arrays[k].slice(r.begin - intersection(own, elements).begin, {r.count()}).view());
+    v.names.push_back(name);
+  }
   return v;
 }
 

@@ -21,7 +21,9 @@ struct ShardViews {
   // `copy` is empty if the compute type equals the master type. A parameter that is never trained
   // has only `copy`, in its storage type, and an empty `master`.
   View master, copy;
-  std::vector<View> arrays;  // the element arrays (StateArrays) that contain the whole range
+  // The element arrays (StateArrays) that contain the whole range, and their names.
+  std::vector<View> arrays;
+  std::vector<std::string_view> names;
 };
 
 class Shards {

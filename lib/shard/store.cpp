@@ -103,12 +103,12 @@ static std::vector<UpdateSlice> update_slices(const Segment& segment, const Mode
                                               const Shards& shards) {
   std::vector<UpdateSlice> all;
   for (const auto& slot : segment.slots) {
-    if (slot.begin < segment.matrix_elements) continue;
-    const UpdateKind kind{contains(segment.decayed, slot.begin), shards.count(slot.param) + 1,
+    if (slot.begin >= segment.matrices_begin) break;
+    const UpdateKind kind{slot.decays, shards.count(slot.param) + 1,
                           spec.params[slot.param.index()].lr_factor};
     if (all.empty() || all.back().kind != kind) {
       if (!all.empty()) all.back().range.end = slot.begin;
-      all.push_back({{slot.begin, segment.elements}, kind});
+      all.push_back({{slot.begin, segment.matrices_begin}, kind});
     }
   }
   return all;
@@ -124,7 +124,7 @@ void Store::update(UpdateFactors factors) {
     for (const auto& slice : update_slices(segment, spec_, shards_)) {
       const auto r = intersection(slice.range, mine);
       if (r.count() == 0) continue;
-      auto [master, copy, arrays] = shards_.views(i, r);
+      auto [master, copy, arrays, names] = shards_.views(i, r);
       arrays.resize(arrays_of(rules_->elements).size());  // without averages
       auto& shard = step.shards.emplace_back(kernel::Update::Shard{
           .master_N = master,
@@ -153,7 +153,7 @@ void Store::move_averages() {
     const auto& segment = layout_.segments[i];
     const auto mine = sharding_.own(segment);
     if (mine.count() == 0 || !has_arrays(segment.slots[0].param)) continue;
-    const auto [master, copy, arrays] = shards_.views(i, mine);
+    const auto [master, copy, arrays, names] = shards_.views(i, mine);
     step.shards.push_back({.average_N = arrays.back(), .x_N = master});
   }
   if (!step.shards.empty()) backend_.put(Queue::compute, step);

@@ -99,7 +99,7 @@ static void resume(Store& store, const CheckpointReader& reader, ParamId p,
     return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
   };
   const bool by_patterns = std::ranges::any_of(
-      store.layout().segments, [](const Segment& s) { return s.matrix_elements > 0; });
+      store.layout().segments, [](const Segment& s) { return s.matrices().count() > 0; });
   require(saved == kept,
           "{} was trained with another optimizer: it contains {} of {}, but the deck's optimizer "
           "has {} -- restart with the optimizer settings in its deck{}, or load only its weights "

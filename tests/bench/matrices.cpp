@@ -28,7 +28,7 @@ double most(const Communicator& world, double x) {
 std::vector<Matrix> own_matrices(const Store& store, const Communicator& ranks) {
   std::vector<std::size_t> segments;
   for (std::size_t i = 0; i < store.layout().segments.size(); ++i)
-    if (store.layout().segments[i].matrix_elements > 0) segments.push_back(i);
+    if (store.layout().segments[i].matrices().count() > 0) segments.push_back(i);
   const auto plan = plan_matrices(
       store.spec(), store.layout(), segments, HeadMatrices::together, ranks.size(),
       [](const Matrix& m) { return step_flops(matrix_rule::Muon{}, m.rows, m.columns); });

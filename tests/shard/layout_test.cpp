@@ -8,7 +8,8 @@
 
 namespace trireme {
 
-// Slots are disjoint, aligned, in bounds; every parameter has one; those that decay are adjacent.
+// Slots are disjoint, aligned, in bounds; every parameter has one; the layout says whether it
+// decays.
 TEST(Layout, CoversEveryParameterOnce) {
   for (const auto& config : {test::tiny_gpt2(), test::tiny_llama()})
     for (const std::int64_t group : {1, 3, 8}) {
@@ -24,7 +25,7 @@ TEST(Layout, CoversEveryParameterOnce) {
           EXPECT_GE(slot.begin, end);
           end = slot.begin + slot.count;
           EXPECT_EQ(slot.count, spec.params[slot.param.index()].shape.count());
-          EXPECT_EQ(spec.params[slot.param.index()].decay, contains(segment.decayed, slot.begin));
+          EXPECT_EQ(spec.params[slot.param.index()].decay, slot.decays);
         }
         EXPECT_GE(segment.elements, end);
         EXPECT_EQ(segment.elements % group, 0);
@@ -40,7 +41,7 @@ TEST(Layout, PatternsTakeDecayAway) {
 
   const auto decayed = [&](ParamId p) {
     const auto& w = *layout.of_param[p.index()];
-    return contains(layout.segments[w.segment].decayed, w.slot.begin);
+    return w.slot.decays;
   };
   EXPECT_FALSE(decayed(spec.positions));
   EXPECT_FALSE(decayed(spec.blocks[1].qkv));
@@ -63,20 +64,19 @@ TEST(Layout, MatricesShareTheSegmentOfTheirUnit) {
           const auto& segment = layout.segments[i];
           EXPECT_EQ(segment.slots.size(), plain.segments[i].slots.size());
           std::int64_t end = 0;
-          bool others = false;
+          bool matrices = false;
           for (const auto& slot : segment.slots) {
-            const bool matrix = slot.begin < segment.matrix_elements;
+            const bool matrix = slot.begin >= segment.matrices_begin;
             EXPECT_EQ(matrix, in.as_matrices[slot.param.index()] != 0);
-            others = others || !matrix;
+            matrices = matrices || matrix;
             EXPECT_GE(slot.begin, end);
             end = slot.begin + slot.count;
-            EXPECT_TRUE(matrix ? end <= segment.matrix_elements : end <= segment.elements);
+            EXPECT_LE(end, matrix ? segment.elements : segment.matrices_begin);
             const auto& plain_where = *plain.of_param[slot.param.index()];
-            EXPECT_EQ(contains(segment.decayed, slot.begin),
-                      contains(plain.segments[i].decayed, plain_where.slot.begin));
+            EXPECT_EQ(slot.decays, plain_where.slot.decays);
           }
-          EXPECT_EQ(segment.matrix_elements == segment.elements, !others);
-          EXPECT_EQ(segment.matrix_elements % Layout::alignment, 0);
+          EXPECT_EQ(segment.matrices_begin < segment.elements, matrices);
+          EXPECT_EQ(segment.matrices_begin % Layout::alignment, 0);
         }
       }
 }

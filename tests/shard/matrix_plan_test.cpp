@@ -36,7 +36,7 @@ struct Planned {
   std::vector<std::size_t> segments() const {
     std::vector<std::size_t> all;
     for (std::size_t i = 0; i < layout.segments.size(); ++i)
-      if (layout.segments[i].matrix_elements > 0) all.push_back(i);
+      if (layout.segments[i].matrices().count() > 0) all.push_back(i);
     return all;
   }
   // Of an element of a segment.
@@ -110,7 +110,7 @@ TEST(MatrixPlan, HasEachMatrixOnceAtItsPlace) {
       const auto& segment = p.layout.segments[i];
       std::vector<int> expected(seen[i].size(), 0);
       for (const auto& slot : segment.slots)
-        if (slot.begin < segment.matrix_elements)
+        if (slot.begin >= segment.matrices_begin)
           std::fill_n(expected.begin() + slot.begin, slot.count, 1);  // not the padding
       EXPECT_EQ(seen[i], expected) << segment.name;
     }

@@ -43,8 +43,8 @@ struct Segments {
     layout = make_layout(spec, in);
     block = &layout.segments[layout.of_unit[spec.blocks[0].unit.index()].at(0)];
     table = &layout.segments[layout.of_unit[spec.table_unit.index()].at(0)];
-    matrices = {0, block->matrix_elements};
-    others = {block->matrix_elements, block->elements};
+    matrices = {block->matrices_begin, block->elements};
+    others = {0, block->matrices_begin};
   }
 };
 
@@ -53,8 +53,8 @@ TEST(OptimizerRules, AnArrayHasTheElementsOfItsRule) {
   const Range table{0, s.table->elements};
   const auto muon = rules_with(matrix_rule::Muon{});
   EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.block, 2)),
-              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
-                          Pair("moment2", s.others)));
+              ElementsAre(Pair("moment1", s.others), Pair("moment2", s.others),
+                          Pair("momentum", s.matrices)));
   EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.table, 2)),
               ElementsAre(Pair("moment1", table), Pair("moment2", table)));
   for (const auto* segment : {s.block, s.table})
@@ -63,8 +63,8 @@ TEST(OptimizerRules, AnArrayHasTheElementsOfItsRule) {
 
   const auto shampoo = rules_with(matrix_rule::Shampoo{});
   EXPECT_THAT(ranges(state_arrays(shampoo, s.spec, *s.block, 2)),
-              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
-                          Pair("moment2", s.others)));
+              ElementsAre(Pair("moment1", s.others), Pair("moment2", s.others),
+                          Pair("momentum", s.matrices)));
   EXPECT_THAT(state_arrays(shampoo, s.spec, *s.table, 2).squares, IsEmpty());
   EXPECT_THAT(all_arrays(shampoo), ElementsAre("moment1", "moment2", "momentum", "left",
                                                "left_root", "right", "right_root"));
@@ -95,9 +95,10 @@ TEST(OptimizerRules, AveragesAreTheLastArray) {
   const Segments s(2);
   const std::string average(average_array);
   const auto muon = rules_with(matrix_rule::Muon{}, 0.9);
-  EXPECT_THAT(ranges(state_arrays(muon, s.spec, *s.block, 2)),
-              ElementsAre(Pair("momentum", s.matrices), Pair("moment1", s.others),
-                          Pair("moment2", s.others), Pair(average, Range{0, s.block->elements})));
+  EXPECT_THAT(
+      ranges(state_arrays(muon, s.spec, *s.block, 2)),
+      ElementsAre(Pair("moment1", s.others), Pair("moment2", s.others),
+                  Pair("momentum", s.matrices), Pair(average, Range{0, s.block->elements})));
   EXPECT_THAT(all_arrays(muon), ElementsAre("moment1", "moment2", "momentum", average));
   EXPECT_EQ(all_arrays(rules_with(matrix_rule::Shampoo{}, 0.9)).back(), average);
 }
@@ -116,7 +117,8 @@ TEST(OptimizerRules, SquareArraysHaveTheSquaresOfAllMatrices) {
       ASSERT_EQ(square.slots.size(), 4U);  // the norms have none
       for (std::size_t k = 0; k < square.slots.size(); ++k) {
         const auto& slot = square.slots[k];
-        EXPECT_EQ(slot.param, s.block->slots[k].param);
+        EXPECT_EQ(slot.param, s.block->slots[s.block->slots.size() - 4 + k].param);
+        EXPECT_EQ(square.slot_of(slot.param), &slot);
         EXPECT_GE(slot.begin, end);
         EXPECT_EQ(slot.begin % Layout::alignment, 0);
         end = slot.begin + slot.count;
@@ -127,6 +129,7 @@ TEST(OptimizerRules, SquareArraysHaveTheSquaresOfAllMatrices) {
                                                             : 24 * 24;  // of the projection
         EXPECT_EQ(slot.count, expected);
       }
+      EXPECT_EQ(square.slot_of(s.spec.blocks[0].attention_norm), nullptr);
       EXPECT_GE(square.elements, end);
       EXPECT_LT(square.elements, end + ranks * Layout::alignment + Layout::alignment);
     }

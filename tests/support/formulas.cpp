@@ -325,8 +325,8 @@ StateBytes state_bytes(const RankStep& s) {
     if (!trains(s, g)) continue;
     most.optimizer += static_cast<std::size_t>(s.averages) * block(n, s.master);
     most.optimizer += matrix_state_bytes(s, g);
-    // On the last rank, whose shard has most of what no rule for matrices updates.
-    if (const auto others = std::min(n, g.elements - g.matrix_elements); others > 0)
+    // On the first rank, whose shard has most of what no rule for matrices updates.
+    if (const auto others = std::min(n, g.matrices_begin); others > 0)
       most.optimizer += static_cast<std::size_t>(s.state_arrays) * block(others, s.master);
     most.gradients += (is_tied(s, g.unit) ? 2 : 1) * block(n, s.master);
   }

@@ -45,7 +45,7 @@ std::int64_t for_each_square(const RankStep& s, const Segment& g, std::size_t k,
                              const std::function<void(const Matrix&, std::int64_t)>& f) {
   std::int64_t at = 0;
   for (const auto& slot : g.slots) {
-    if (slot.begin >= g.matrix_elements) break;
+    if (slot.begin < g.matrices_begin) continue;
     for (const auto& m : matrices_of(s.spec, slot.param, s.matrices->heads)) {
       f(m, at);
       at += sides(s, m)[k] * sides(s, m)[k];
@@ -63,7 +63,7 @@ void for_each_matrix(
     std::vector<std::size_t> segments;
     for (std::size_t i = 0; i < s.layout.segments.size(); ++i) {
       const auto& g = s.layout.segments[i];
-      if (g.matrix_elements > 0 && g.of_experts == of_experts &&
+      if (g.matrices_begin < g.elements && g.of_experts == of_experts &&
           s.trainable[g.slots[0].param.index()])
         segments.push_back(i);
     }
@@ -112,15 +112,16 @@ double muon_flops(const RankStep& s) {
 }
 
 std::size_t matrix_state_bytes(const RankStep& s, const Segment& g) {
-  if (g.matrix_elements == 0) return 0;
+  if (g.matrices_begin == g.elements) return 0;
   const auto ranks = s.of(g).ranks;
   const auto bytes = [&](std::int64_t elements) {
     const auto n = static_cast<std::size_t>(elements * element_bytes(s.master));
     return (n + Arena::granule - 1) / Arena::granule * Arena::granule;
   };
   const auto block = [&](std::int64_t elements) { return bytes(elements / ranks); };
-  auto sum = bytes(std::min(g.matrix_elements, g.elements / ranks));  // momentum on the first rank
-  const auto any = matrices_of(s.spec, g.slots[0].param, s.matrices->heads)[0];
+  // Momentum on the last rank, whose shard has most of the matrices.
+  auto sum = bytes(std::min(g.elements - g.matrices_begin, g.elements / ranks));
+  const auto any = matrices_of(s.spec, g.slots.back().param, s.matrices->heads)[0];
   for (std::size_t k = 0; k < sides(s, any).size(); ++k)
     sum += block(for_each_square(s, g, k, ranks, [](const Matrix&, std::int64_t) {}));
   return sum;
