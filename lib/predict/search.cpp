@@ -10,10 +10,19 @@
 namespace trireme {
 namespace {
 
-// Returns false if the model has rules for some blocks. Bounds come from models of one or two
-// blocks, to which these rules do not apply.
+// Returns false if the products in fp8 or the adapters may differ between blocks. Bounds come from
+// models of one or two blocks.
 bool has_bounds(const PlanInput& in) {
-  return in.setup.fp8.same_in_all_blocks();
+  const auto& adapter = in.setup.adapter;
+  auto patterns = adapter.patterns;
+  patterns.insert(patterns.end(), adapter.also_train.begin(), adapter.also_train.end());
+  for (const auto& rank : adapter.ranks) patterns.push_back(rank.pattern);
+  // A pattern with a digit may name a block.
+  const auto has_digit = [](const std::string& pattern) {
+    return pattern.find_first_of("0123456789") != std::string::npos;
+  };
+  return in.setup.fp8.same_in_all_blocks() &&
+         (adapter.rank == 0 || std::ranges::none_of(patterns, has_digit));
 }
 
 class Search {

@@ -29,7 +29,8 @@ double least_seconds(const MachineModel& m, const Transfer& t) {
 
 // Returns the input for a model of `layers` blocks on one stage, with `microbatches` micro-batches.
 // Either all blocks have experts or none has. All blocks have the window if any block has one. No
-// block has rotary positions if any block has none. Rules that select parameters are removed.
+// block has rotary positions if any block has none. Rules that select parameters are removed,
+// except those of adapters.
 PlanInput small(const PlanInput& in, RunChoice c, bool experts, std::int64_t layers,
                 std::int64_t microbatches) {
   c.grid.pipe = 1;
@@ -121,24 +122,28 @@ Small measure(const PlanInput& in, const DryTarget& target, const MachineModel& 
 
 }  // namespace
 
-// Returns true if a [[freeze]] rule freezes a parameter of the unit in any step.
-static bool freezes(const PlanInput& in, const ModelSpec& spec, UnitId unit) {
-  return std::ranges::any_of(spec.params, [&](const ParamSpec& p) {
-    return p.unit == unit && std::ranges::any_of(in.setup.freeze, [&](const FreezeRule& rule) {
-             return matches(rule.pattern, p.name);
-           });
-  });
+// Returns true if the unit has trainable parameters, and no [[freeze]] rule freezes any of its
+// parameters in any step.
+static bool always_trained(const PlanInput& in, const ModelSpec& spec, UnitId unit) {
+  bool learns = false;
+  for (const auto& p : spec.params) {
+    if (p.unit != unit) continue;
+    for (const auto& rule : in.setup.freeze)
+      if (matches(rule.pattern, p.name)) return false;
+    learns = learns || p.learns_from == LearnsFrom::gradients;
+  }
+  return learns;
 }
 
 SearchBounds::SearchBounds(const PlanInput& in, const DryTarget& target,
                            const MachineModel& machine)
     : input_(in), target_(target), machine_(machine) {
   const auto spec = make_spec(in.setup.model, in.setup.adapter);
-  bool trained_before = in.setup.freeze.empty();
+  bool trained_before = false;
   for (std::int64_t l = 0; l < spec.config.layers; ++l) {
     const auto unit = spec.blocks[static_cast<std::size_t>(l)].unit;
-    const bool trained = !freezes(in, spec, unit);
-    full_.push_back(trained && trained_before);
+    const bool trained = always_trained(in, spec, unit);
+    full_.push_back(in.setup.freeze.empty() || (trained && trained_before));
     trained_before = trained_before || trained;
     Parameters of;
     for (const auto& p : spec.params) {
@@ -197,8 +202,7 @@ const SearchBounds::Block& SearchBounds::block(const RunChoice& c, int stage, Bl
   for (std::size_t i = 0; i < each.size(); ++i) {
     each[i].forward = two.forward[i] - one.forward[i];
     each[i].backward = two.backward[i] - one.backward[i];
-    each[i].rest = one.forward[i] - each[i].forward;
-    if (input_.setup.freeze.empty()) each[i].rest += one.backward[i] - each[i].backward;
+    each[i].rest = one.forward[i] + one.backward[i] - each[i].both();
     less_in_first = std::max(less_in_first, each[i].backward - one.first_backward[i]);
   }
   return b.emplace(Block{
@@ -310,7 +314,8 @@ double SearchBounds::seconds(const RunChoice& c) {
       if (const auto n = of_stage[static_cast<std::size_t>(stage)].all[type]; n > 0)
         down += static_cast<double>(n) * block(c, stage, type).forward;
   }
-  if (c.grid.pipe > 1) return most;
+  // The forward pass of a head that is trained also computes weight gradients.
+  if (c.grid.pipe > 1 || !input_.setup.freeze.empty()) return most;
   return std::max(most, m * (above + block(c, 0, first_type()).rest));
 }
 

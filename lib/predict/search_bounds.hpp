@@ -39,9 +39,7 @@ class SearchBounds {
     // Seconds by which the backward pass of the model's first block is shorter than `backward`.
     // With adapters, this block computes no gradient of its input.
     double less_in_first = 0;
-    // Seconds of embedding and head, forward and backward pass. With [[freeze]] rules, only the
-    // forward pass.
-    double rest = 0;
+    double rest = 0;   // seconds of embedding and head, forward and backward pass
     double saved = 0;  // bytes kept from the forward to the backward pass
     double both() const { return forward + backward; }
   };

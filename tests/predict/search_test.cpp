@@ -119,18 +119,18 @@ TEST_P(SearchOnMachine, BoundsHoldWhereWeightsAreSentInFp8) {
   }
 }
 
-// A block that models of one or two have not.
-TEST_P(SearchOnMachine, TriesAllWhereRulesFreeze) {
+// Adapters of a block that models of one or two blocks do not have.
+TEST_P(SearchOnMachine, TriesAllWhereBlocksDiffer) {
   const auto machine = test::plain_machine(GetParam());
   auto in = input(machine);
   in.train.batch = 4;
-  in.setup.freeze = {{.pattern = "blocks.3.*"}};
+  in.setup.adapter = {.rank = 2, .patterns = {"blocks.3.*"}};
   const auto found = search(in, roomy_target(machine.backend == "host"), machine, 2, {});
   EXPECT_FALSE(found.best.empty());
   EXPECT_EQ(found.too_slow, 0);
 }
 
-// So is one that keeps it from decaying, but that changes no time.
+// A rule for such a block that changes no time.
 TEST_P(SearchOnMachine, LeavesOutWhereRulesKeepFromDecay) {
   const auto machine = test::plain_machine(GetParam());
   auto in = input(machine);
@@ -140,27 +140,48 @@ TEST_P(SearchOnMachine, LeavesOutWhereRulesKeepFromDecay) {
   EXPECT_GT(found.too_slow, 0);
 }
 
-// So does one that leaves matrices to AdamW. Matrices travel to their owners once per step, however
-// many micro-batches there are.
+static void expect_what_trying_all_finds(const PlanInput& in, const MachineModel& machine) {
+  const auto target = roomy_target(machine.backend == "host");
+  const auto quick = search(in, target, machine, 8, {});
+  const auto all = search(in, target, machine, 8, {}, Bounds::try_all);
+
+  ASSERT_FALSE(all.best.empty());
+  ASSERT_EQ(quick.best.size(), all.best.size());
+  for (std::size_t i = 0; i < all.best.size(); ++i)
+    EXPECT_DOUBLE_EQ(quick.best[i].seconds, all.best[i].seconds) << i;
+  EXPECT_LT(quick.simulated, all.simulated);
+}
+
+// Matrices travel to their owners once per step, however many micro-batches there are.
 TEST_P(SearchOnMachine, FindsWhatTryingAllFindsForMuon) {
   const auto machine = test::plain_machine(GetParam());
   auto in = input(machine);
   in.setup.optimizer.name = OptimizerKind::muon;
   for (const auto& patterns : {std::vector<std::string>{}, {"embedding.*", "blocks.3.*"}}) {
     in.setup.optimizer.adamw_patterns = patterns;
-    const auto target = roomy_target(machine.backend == "host");
-    const auto quick = search(in, target, machine, 8, {});
-    const auto all = search(in, target, machine, 8, {}, Bounds::try_all);
-
-    ASSERT_FALSE(all.best.empty());
-    ASSERT_EQ(quick.best.size(), all.best.size());
-    for (std::size_t i = 0; i < all.best.size(); ++i)
-      EXPECT_DOUBLE_EQ(quick.best[i].seconds, all.best[i].seconds) << i;
-    EXPECT_LT(quick.simulated, all.simulated);
+    expect_what_trying_all_finds(in, machine);
   }
 }
 
-// Two microbatches of an interleaved pipeline cannot become one.
+TEST_P(SearchOnMachine, FindsWhatTryingAllFindsWhereRulesFreeze) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.freeze = {{.pattern = "blocks.3.*"}};
+  expect_what_trying_all_finds(in, machine);
+}
+
+// The forward pass of a head that is trained also computes its gradient.
+TEST_P(SearchOnMachine, BoundsHoldForAFrozenHead) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.model.vocab = 5000;
+  for (const bool tied : {true, false}) {
+    in.setup.model.tied = tied;
+    in.setup.freeze = {{.pattern = tied ? "embedding.*" : "head.*"}};
+    expect_bounds_below(in, machine, 1);
+  }
+}
+
 TEST(Search, ChangesTheBestIntoWhatRunsAlone) {
   const auto machine = test::plain_machine("host");
   auto in = input(machine);
