@@ -3,6 +3,7 @@ from suites import program, rows
 
 TIMES = program("predict_test", "-*SearchOn*:*SearchFuzz*:Search.*")
 SEARCH = program("predict_test", "*Search*")
+BOUNDS = program("predict_test", "*SearchOnMachine.BoundsHold*")
 RUN = program("predict_test", "Prediction.*")
 LAUNCH = program("launch_test", "*")
 
@@ -31,10 +32,10 @@ MUTANTS = [
     ("what a queue waits for takes no time", "lib/predict/simulate_device.cpp", "        s.now = std::max(s.now, it->second.at);\n", "", TIMES),
     ("a device never waits for its host", "lib/predict/simulate_device.cpp", "r.host += launch_;\n        [[fallthrough]];", "r.host += 0 * launch_;\n        [[fallthrough]];", TIMES),
     # search
-    ("a frozen head counts", "lib/predict/search_bounds.cpp", "c.grid.pipe > 1 || !input_.setup.freeze.empty()", "c.grid.pipe > 1", SEARCH),
-    ("blocks that freeze count as trained", "lib/predict/search_bounds.cpp", "      if (matches(rule.pattern, p.name)) return false;\n", "", SEARCH),
-    ("the lowest block that is trained has a gradient of its input", "lib/predict/search_bounds.cpp", "(trained && trained_before)", "trained", SEARCH),
-    ("bounds divide blocks as if there were no adapters", "lib/predict/search_bounds.cpp", "make_spec(model, input_.setup.adapter)", "make_spec(model)", SEARCH),
+    ("a frozen head counts", "lib/predict/search_bounds.cpp", "c.grid.pipe > 1 || !input_.setup.freeze.empty()", "c.grid.pipe > 1", BOUNDS),
+    ("blocks that freeze count as trained", "lib/predict/search_bounds.cpp", "      if (matches(rule.pattern, p.name)) return false;\n", "", BOUNDS),
+    ("the lowest block that is trained has a gradient of its input", "lib/predict/search_bounds.cpp", "(trained && trained_before)", "trained", BOUNDS),
+    ("bounds divide blocks as if there were no adapters", "lib/predict/search_bounds.cpp", "make_spec(model, input_.setup.adapter)", "make_spec(model)", BOUNDS),
     ("small models have the adapters of block 3", "lib/predict/search.cpp", "(adapter.rank == 0 || std::ranges::none_of(patterns, has_digit))", "true", SEARCH),
     ("weights of f32 have masters beside them", "lib/predict/search_bounds.cpp", "const double masters = compute < 4 ? 4 : 0;", "const double masters = 4;", SEARCH),
     ("the last way to run is the best", "lib/predict/search.cpp", "best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Trial::seconds), found);", "best.insert(best.begin(), found);", SEARCH),

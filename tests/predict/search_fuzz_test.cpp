@@ -51,18 +51,6 @@ TEST(SearchFuzz, BoundsHoldForFrozenParameters) {
       nothing);
 }
 
-// Adapters so large that they decide how blocks are divided into stages.
-TEST(SearchFuzz, BoundsHoldForLargeAdapters) {
-  fuzz(
-      [](Draw& d) {
-        auto s = test::drawn_search(d);
-        s.in.setup.exact_chunk = 0;
-        s.in.setup.adapter.rank = 40;
-        expect_bounds_below(d, s);
-      },
-      nothing);
-}
-
 // One of 96 microbatches, in one of which a step clears what lies between parameters.
 TEST(SearchFuzz, BoundsCountOnceWhatAStepDoesOnce) {
   Draw d(1, 41);

@@ -170,6 +170,27 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFindsWhereRulesFreeze) {
   expect_what_trying_all_finds(in, machine);
 }
 
+// Frozen blocks compute no gradients below the first block that is trained. That block computes no
+// gradient of its input.
+TEST_P(SearchOnMachine, BoundsHoldWhereOnlyTheLastBlockIsTrained) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.model.vocab = 8;
+  for (const auto* pattern : {"embedding.*", "blocks.0.*", "blocks.1.*", "blocks.2.*"})
+    in.setup.freeze.push_back({.pattern = pattern});
+  for (const int ranks : {1, 4}) expect_bounds_below(in, machine, ranks);
+}
+
+// Adapters change how blocks are divided into stages.
+TEST_P(SearchOnMachine, BoundsHoldForLargeAdapters) {
+  const auto machine = test::plain_machine(GetParam());
+  auto in = input(machine);
+  in.setup.adapter.rank = 64;
+  in.setup.model.vocab = 900;
+  for (in.setup.model.layers = 3; in.setup.model.layers < 10; ++in.setup.model.layers)
+    expect_bounds_below(in, machine, 3);
+}
+
 // The forward pass of a head that is trained also computes its gradient.
 TEST_P(SearchOnMachine, BoundsHoldForAFrozenHead) {
   const auto machine = test::plain_machine(GetParam());
