@@ -170,8 +170,8 @@ TEST_P(SearchOnMachine, FindsWhatTryingAllFindsWhereRulesFreeze) {
   expect_what_trying_all_finds(in, machine);
 }
 
-// Frozen blocks compute no gradients below the first block that is trained. That block computes no
-// gradient of its input.
+// Frozen blocks compute no gradients below the first block that is trained. With adapters, that
+// block computes no gradient of its input.
 TEST_P(SearchOnMachine, BoundsHoldWhereOnlyTheLastBlockIsTrained) {
   const auto machine = test::plain_machine(GetParam());
   auto in = input(machine);
@@ -180,7 +180,10 @@ TEST_P(SearchOnMachine, BoundsHoldWhereOnlyTheLastBlockIsTrained) {
   in.setup.model.head_dim = 32;
   for (const auto* pattern : {"embedding.*", "blocks.0.*", "blocks.1.*", "blocks.2.*"})
     in.setup.freeze.push_back({.pattern = pattern});
-  for (const int ranks : {1, 4}) expect_bounds_below(in, machine, ranks);
+  for (const int rank : {0, 2}) {
+    in.setup.adapter.rank = rank;
+    for (const int ranks : {1, 4}) expect_bounds_below(in, machine, ranks);
+  }
 }
 
 // Adapters change how blocks are divided into stages.
