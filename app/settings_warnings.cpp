@@ -203,7 +203,7 @@ void warn_of_initial_optimizer(const Deck& deck, const CheckpointReader& initial
       "optimizer.name = \"{}\" trains the weights of {}, which {}. Fine-tuning such a model with "
       "Muon often gives a worse model than with AdamW (Qu et al. 2026, arXiv 2605.10468), and "
       "Shampoo's steps are similar to Muon's. Set optimizer.name = \"adamw\", or train only "
-      "adapters (adapter.rank), which reduces the difference",
+      "matrices of adapters (adapter.rank, adapter.also_train), which reduces the difference",
       name_of(deck.optimizer.name), initial.directory().string(), before);
 }
 

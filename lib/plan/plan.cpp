@@ -68,7 +68,8 @@ namespace {
 // The steps of a run that a plan executes.
 struct StepsToPlan {
   std::vector<std::int64_t> all;
-  std::size_t busiest = 0;  // index of the last step among those that train most
+  // Index of the last step among those that train most, of the first step and the borders.
+  std::size_t busiest = 0;
 };
 
 std::vector<std::int64_t> borders_of(const PlanInput& in, const FreezeSchedule& freeze) {
@@ -88,9 +89,21 @@ StepsToPlan steps_to_plan(const PlanInput& in) {
     return elements;
   };
   StepsToPlan steps{{in.setup.first_step, in.setup.first_step}};
-  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);
+  // The second step of each kind needs the most memory, because a snapshot of the first one exists.
+  const auto borders = borders_of(in, freeze);
+  const auto end = total_steps(in.train, context_of(in.setup));
+  for (std::size_t i = 0; i < borders.size(); ++i) {
+    steps.all.push_back(borders[i]);
+    const auto next = i + 1 < borders.size() ? borders[i + 1] : end;
+    if (end <= 0 || borders[i] + 1 < next) steps.all.push_back(borders[i] + 1);
+  }
+  const auto is_border = [&](std::int64_t step) {
+    return std::ranges::find(borders, step) != borders.end();
+  };
   for (std::size_t i = 1; i < steps.all.size(); ++i)
-    if (trained(steps.all[i]) >= trained(steps.all[steps.busiest])) steps.busiest = i;
+    if ((i == 1 || is_border(steps.all[i])) &&
+        trained(steps.all[i]) >= trained(steps.all[steps.busiest]))
+      steps.busiest = i;
   return steps;
 }
 
@@ -197,7 +210,7 @@ RankPlan plan_rank(const PlanInput& in, const DryTarget& target, int rank) {
     };
     save();
     for (std::size_t i = 0; i < steps.all.size(); ++i) {
-      if (i == steps.busiest && in.setup.check_memory)  // takes more than a step without replay
+      if (in.setup.check_memory)  // takes more than a step without replay
         trainer.step(steps.all[i], 1e-3, microbatches, {}, Replay::yes);
       if (i == steps.busiest)
         measure_step(plan, in, trainer, backend, steps.all[i], microbatches);

@@ -3,7 +3,7 @@ import math
 import re
 from pathlib import Path
 
-from fixture import DECK, GRID, MACHINE
+from fixture import DECK, GRID, MACHINE, freeze_rule
 from rows import REFUSED, story
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,6 +82,17 @@ def snapshot(at):
     assert abs(copy - rank["checkpoint_bytes"]) <= 256
     assert rank["reserved_bytes"] - copy == at_once["ranks"][0]["reserved_bytes"]
     at(f"plan {deck} --device-memory {at_once['reserved_bytes']}", codes=(1,), says=("checkpoint.async = false",))
+
+
+@story(CASES, fast=True, each=("plain", "replayed"))
+def thawed(at, case):
+    """memory is planned for steps after a thaw, whose checkpoints are larger, case"""
+    at.write("deck.toml", DECK + freeze_rule("blocks.*", 0, 3, "fresh") + freeze_rule("embedding.*", 5, 0, "fresh"))
+    keys = "checkpoint.every_steps=1" + (" run.replay_every=1" if case == "replayed" else "")
+    (rank,) = at.plan(f"deck.toml {keys}")["ranks"]
+    at.train(keys)
+    assert rank["reserved_bytes"] == reserved(at)[0]
+    assert rank["peak_bytes"] == int(at.rows("run")[-1]["bytes_peak"])
 
 
 @story(CASES, fast=True)
