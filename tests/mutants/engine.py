@@ -125,7 +125,7 @@ MUTANTS = [
     ("moments that a rule drops come back with a restart", "lib/train/state.cpp", "&& freeze_states[i].resumes &&", "&&",
      ranks(2, "Restart.*")),
     ("what thaws is not planned", "lib/plan/plan.cpp",
-     "  for (const auto border : borders_of(in, freeze)) steps.all.push_back(border);\n", "",
+     "    steps.all.push_back(borders[i]);\n", "",
      program("plan_test", "*PlanAccount*")),
     # positions and heads; counted, heads are repeated before they are spread, see above
     ("positions off by the shard", "lib/train/stage.cpp", "sequence_.positions(seq_.rank())[0].begin",
