@@ -120,8 +120,8 @@ TEST(OptimizerWarnings, MatricesOfTheBaseModelAreNotThoseOfAdapters) {
   };
   EXPECT_TRUE(updates({}));
   EXPECT_FALSE(updates({.rank = 2}));
-  EXPECT_TRUE(updates({.rank = 2, .patterns = {"*.qkv.*"}, .also_train = {"*.ffn_in.*"}}));
-  EXPECT_FALSE(updates({.rank = 2, .patterns = {"*.qkv.*"}, .also_train = {"*norm*"}}));
+  EXPECT_TRUE(updates({.rank = 2, .patterns = {"*.qkv"}, .also_train = {"*.ffn_in"}}));
+  EXPECT_FALSE(updates({.rank = 2, .patterns = {"*.qkv"}, .also_train = {"*norm*"}}));
 }
 
 }  // namespace
