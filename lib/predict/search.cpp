@@ -17,12 +17,12 @@ bool has_bounds(const PlanInput& in) {
   auto patterns = adapter.patterns;
   patterns.insert(patterns.end(), adapter.also_train.begin(), adapter.also_train.end());
   for (const auto& rank : adapter.ranks) patterns.push_back(rank.pattern);
-  // A pattern with a digit may name a block.
-  const auto has_digit = [](const std::string& pattern) {
-    return pattern.find_first_of("0123456789") != std::string::npos;
+  // A pattern with a digit or ? may match some of the numbers of blocks.
+  const auto names_blocks = [](const std::string& pattern) {
+    return pattern.find_first_of("0123456789?") != std::string::npos;
   };
   return in.setup.fp8.same_in_all_blocks() &&
-         (adapter.rank == 0 || std::ranges::none_of(patterns, has_digit));
+         (adapter.rank == 0 || std::ranges::none_of(patterns, names_blocks));
 }
 
 class Search {

@@ -36,7 +36,7 @@ MUTANTS = [
     ("blocks that freeze count as trained", "lib/predict/search_bounds.cpp", "      if (matches(rule.pattern, p.name)) return false;\n", "", BOUNDS),
     ("the lowest block that is trained has a gradient of its input", "lib/predict/search_bounds.cpp", "(trained && trained_before)", "trained", BOUNDS),
     ("bounds divide blocks as if there were no adapters", "lib/predict/search_bounds.cpp", "make_spec(model, input_.setup.adapter)", "make_spec(model)", BOUNDS),
-    ("small models have the adapters of block 3", "lib/predict/search.cpp", "(adapter.rank == 0 || std::ranges::none_of(patterns, has_digit))", "true", SEARCH),
+    ("small models have the adapters of block 3", "lib/predict/search.cpp", "(adapter.rank == 0 || std::ranges::none_of(patterns, names_blocks))", "true", SEARCH),
     ("weights of f32 have masters beside them", "lib/predict/search_bounds.cpp", "const double masters = compute < 4 ? 4 : 0;", "const double masters = 4;", SEARCH),
     ("the last way to run is the best", "lib/predict/search.cpp", "best.insert(std::ranges::upper_bound(best, found.seconds, {}, &Trial::seconds), found);", "best.insert(best.begin(), found);", SEARCH),
     ("what does not fit is simulated and shown", "lib/predict/search.cpp", "return memory_ && static_cast<double>(found.needed()) > *memory_;", "return false;", SEARCH),
